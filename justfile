@@ -1,5 +1,8 @@
 # The ways to work on rye. Each is one line, so that it can be typed as well.
 
+# Arguments reach the commands as "$@", so that a pattern with spaces or bars stays one argument.
+set positional-arguments
+
 # list them
 default:
     @just --list
@@ -10,7 +13,7 @@ build:
 
 # run all tests that need nothing but Go
 test *ARGS:
-    go test ./... {{ARGS}}
+    go test ./... "$@"
 
 # format, vet, staticcheck
 lint:
@@ -30,7 +33,7 @@ peers:
 
 # the store, items, bundles, locks and execution beside other tools on the same work
 bench *ARGS:
-    CGO_ENABLED=0 go run ./testdata/bench {{ARGS}}
+    CGO_ENABLED=0 go run ./testdata/bench "$@"
 
 # Go benchmarks, for benchstat
 gobench PACKAGES="./cas/..." *ARGS:
@@ -40,9 +43,13 @@ gobench PACKAGES="./cas/..." *ARGS:
 demo:
     go run ./cmd/rye demo
 
+# what a release consists of, signed by RYE_KEY or --key NAME, in dist/; --compare builds it twice
+release *ARGS:
+    go run ./testdata/release "$@"
+
 # plant known faults and show which ones the tests miss
 mutants *PACKAGES:
-    go run ./testdata/mutants {{PACKAGES}}
+    go run ./testdata/mutants "$@"
 
 # everything CI runs
 ci:

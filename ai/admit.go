@@ -78,12 +78,12 @@ type Anchor struct {
 
 // Anchor returns the anchor of an item; nil if the item is a single file.
 func (a *Admitter) Anchor(ctx context.Context, it *Item) (*Anchor, error) {
-	t := it.Model.Tool
-	if t == nil {
+	tool := it.Model.Tool
+	if tool == nil {
 		return nil, nil
 	}
-	rule := t.Anchor
-	if rule.IsNull() && !t.Primitive && t.Executor != "" {
+	rule := tool.Anchor
+	if rule.IsNull() && !tool.Primitive && tool.Executor != "" {
 		var err error
 		if rule, err = a.inherited(ctx, it); err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func (a *Admitter) Anchor(ctx context.Context, it *Item) (*Anchor, error) {
 		return nil, nil
 	}
 	found, err := a.anchored(ctx, it, rule)
-	if lib := t.Anchor.Get("lib").String(); lib != "" && found == nil && err == nil {
+	if lib := tool.Anchor.Get("lib").String(); lib != "" && found == nil && err == nil {
 		return libOf(it, lib)
 	}
 	return found, err
@@ -113,7 +113,7 @@ func libOf(it *Item, lib string) (*Anchor, error) {
 func (a *Admitter) inherited(ctx context.Context, it *Item) (*value.Value, error) {
 	key := executor{it.Model.Tool.Executor, it.Space}
 	a.mu.Lock()
-	r, ok := a.rules[key]
+	val, ok := a.rules[key]
 	if ok {
 		a.hits++
 	} else {
@@ -121,15 +121,15 @@ func (a *Admitter) inherited(ctx context.Context, it *Item) (*value.Value, error
 	}
 	a.mu.Unlock()
 	if ok {
-		return r, nil
+		return val, nil
 	}
 	links, err := follow(ctx, a.resolver, it)
 	if err != nil {
-		return r, err
+		return val, err
 	}
 	for _, link := range links[1:] {
-		if t := link.Model.Tool; t != nil && r.IsNull() {
-			r = t.Anchor
+		if t := link.Model.Tool; t != nil && val.IsNull() {
+			val = t.Anchor
 		}
 	}
 	a.mu.Lock()
@@ -137,8 +137,8 @@ func (a *Admitter) inherited(ctx context.Context, it *Item) (*value.Value, error
 	if len(a.rules) >= maxRules {
 		clear(a.rules)
 	}
-	a.rules[key] = r
-	return r, nil
+	a.rules[key] = val
+	return val, nil
 }
 
 // Rate returns the hits and misses of the rule cache.
@@ -166,7 +166,8 @@ func (a *Admitter) anchored(ctx context.Context, it *Item, rule *value.Value) (*
 			l.has, l.err = it.Space.hasAny(dir, rule.Get("markers_any"))
 			return l
 		})
-		if active = found.has; found.err != nil {
+		// A list of packages beside the tool is one of its files, so the directory is the tool's.
+		if active = found.has || it.Model.Tool.Packages != ""; found.err != nil {
 			return nil, it.about(dir, found.err)
 		}
 	default:
@@ -230,7 +231,7 @@ func (a *Admitter) Tree(ctx context.Context, it *Item) (*tree.Tree, error) {
 	if err != nil || anchor == nil {
 		return nil, err
 	}
-	t, err := a.read(ctx, it.Space, tree.Root{
+	tree, err := a.read(ctx, it.Space, tree.Root{
 		FS: it.Space.FS, Dir: anchor.Dir, Below: anchor.Below, Except: strings.TrimPrefix(it.Path, anchor.Dir+"/"),
 		Exec:  it.Space.Exec,
 		Style: func(name string) sign.Style { return it.Kind.Style(name) &^ sign.V1Knowledge }, // all of the V1 bits
@@ -240,25 +241,25 @@ func (a *Admitter) Tree(ctx context.Context, it *Item) (*tree.Tree, error) {
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, it.about(anchor.Dir, err)
-	case len(t.Files) == 0:
+	case len(tree.Files) == 0:
 		return nil, nil
 	}
-	return t, nil
+	return tree, nil
 }
 
 // read reads a tree, or returns the cached one. All trees belong to tools, so their files have one style.
-func (a *Admitter) read(ctx context.Context, s *Space, r tree.Root) (*tree.Tree, error) {
+func (a *Admitter) read(ctx context.Context, s *Space, of tree.Root) (*tree.Tree, error) {
 	if !a.keep {
-		return r.Read(ctx)
+		return of.Read(ctx)
 	}
-	l := a.look(ctx, root{space: s, dir: r.Dir, below: r.Below}, func() (l listed) {
-		l.files, l.err = r.List(ctx)
+	l := a.look(ctx, root{space: s, dir: of.Dir, below: of.Below}, func() (l listed) {
+		l.files, l.err = of.List(ctx)
 		return l
 	})
 	if l.err != nil {
 		return nil, l.err
 	}
-	return l.files.Tree(r.Except)
+	return l.files.Tree(of.Except)
 }
 
 // look looks into a directory, or returns the cached result.
@@ -274,10 +275,10 @@ func (a *Admitter) look(ctx context.Context, key root, find func() listed) liste
 	return l
 }
 
-func (a *Admitter) remember(key root, l listed) {
+func (a *Admitter) remember(key root, value listed) {
 	files := 1
-	if l.files != nil {
-		files += l.files.Len()
+	if value.files != nil {
+		files += value.files.Len()
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -285,14 +286,14 @@ func (a *Admitter) remember(key root, l listed) {
 		a.trees, a.kept = map[root]listed{}, 0
 	}
 	if _, ok := a.trees[key]; !ok {
-		a.trees[key] = l
+		a.trees[key] = value
 		a.kept += files
 	}
 }
 
 // Subject returns what an item's signatures cover: its name, its tree and its style.
 func (a *Admitter) Subject(ctx context.Context, it *Item) (admission.Subject, *tree.Tree, error) {
-	s := admission.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
+	s := admission.Subject{Name: it.Ref.String(), From: it.Space.Label, Style: it.Kind.Style(it.Path)}
 	if it.Space.Builtin {
 		s.Voucher = policy.Builtin
 	}
@@ -312,20 +313,20 @@ type Admission struct {
 // Admit decides whether an item is admitted for a purpose. An error is about the item itself: a broken chain on which
 // its tree depends, an invalid tree, or an error of Examine about its bytes. Otherwise Decision holds the answer.
 func (a *Admitter) Admit(ctx context.Context, it *Item, purpose policy.Purpose) (*Admission, error) {
-	s, t, err := a.Subject(ctx, it)
+	subject, tree, err := a.Subject(ctx, it)
 	if err != nil {
 		return nil, err
 	}
 	if a.trust == nil {
 		d := policy.Decision{Answer: policy.Answer{Code: policy.UntrustedKey}}
-		if s.Voucher == policy.Builtin {
+		if subject.Voucher == policy.Builtin {
 			d.Answer = policy.Answer{Allowed: true, Code: policy.Admitted, Voucher: policy.Builtin}
 		}
-		return &Admission{&admission.Exam{Subject: s, Signed: it.Signed, Decision: d}, t}, nil
+		return &Admission{&admission.Exam{Subject: subject, Signed: it.Signed, Decision: d}, tree}, nil
 	}
-	s.Known = admission.KnownOf(it.Bytes, it.Signed, it.Broken)
-	e, err := a.trust.Examine(s, bytes.NewReader(it.Bytes), purpose)
-	return &Admission{e, t}, err
+	subject.Known = admission.KnownOf(it.Bytes, it.Signed, it.Broken)
+	e, err := a.trust.Examine(subject, bytes.NewReader(it.Bytes), purpose)
+	return &Admission{e, tree}, err
 }
 
 // Require is Admit for callers that need a yes: a no is the error NotAdmitted.

@@ -94,7 +94,7 @@ func lost(ctx context.Context, code fault.Code, tool model.Ref, path []string, e
 }
 
 // follow follows executor_id from link to link.
-func follow(ctx context.Context, r Resolver, tool *Item) ([]*Item, error) {
+func follow(ctx context.Context, resolver Resolver, tool *Item) ([]*Item, error) {
 	links := []*Item{tool}
 	for last := tool; ; {
 		t := last.Model.Tool
@@ -109,7 +109,7 @@ func follow(ctx context.Context, r Resolver, tool *Item) ([]*Item, error) {
 		case len(links) == MaxChain:
 			return nil, &ChainError{Code: fault.TooDeep, Ref: tool.Ref, Path: path}
 		}
-		it, err := r.Resolve(ctx, next, last.Space)
+		it, err := resolver.Resolve(ctx, next, last.Space)
 		if err != nil {
 			return nil, lost(ctx, fault.ExecutorNotFound, tool.Ref, path, err)
 		}

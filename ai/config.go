@@ -26,7 +26,7 @@ func (v *View) Config(ctx context.Context, a *Admitter, name string) (*Merged, e
 }
 
 // config merges the last of names. Each name extends the next.
-func (v *View) config(ctx context.Context, a *Admitter, names []string) (*Merged, error) {
+func (v *View) config(ctx context.Context, admitter *Admitter, names []string) (*Merged, error) {
 	ref := model.Ref{Kind: "config", ID: names[len(names)-1]}
 	layers, err := v.All(ctx, ref)
 	if err != nil {
@@ -46,7 +46,7 @@ func (v *View) config(ctx context.Context, a *Admitter, names []string) (*Merged
 		if i > 0 && it.Space.Level == System && !layers[i-1].Space.Builtin {
 			return nil, ambiguous([]File{it.File, layers[i-1].File}) // two bundles have no order
 		}
-		if err := a.Require(ctx, it, policy.ToUse); err != nil {
+		if err := admitter.Require(ctx, it, policy.ToUse); err != nil {
 			return nil, &ItemError{Ref: ref, Space: it.Space, Path: it.Path, Err: err}
 		}
 		for _, p := range it.Model.Problems {
@@ -57,7 +57,7 @@ func (v *View) config(ctx context.Context, a *Admitter, names []string) (*Merged
 	}
 	m := &Merged{Layers: layers}
 	m.Value, m.From, err = MergeLayers(layers, names, func(names []string) (*value.Value, error) {
-		other, err := v.config(ctx, a, names)
+		other, err := v.config(ctx, admitter, names)
 		if err != nil {
 			return nil, err
 		}

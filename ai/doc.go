@@ -68,7 +68,7 @@
 //	anchor:
 //	  enabled: true                              # otherwise no anchor
 //	  mode: auto                                 # auto, always, never
-//	  markers_any: [__init__.py, pyproject.toml] # auto: one of them must be next to the tool
+//	  markers_any: [__init__.py, pyproject.toml] # auto: one of them, or a list of packages, is there
 //	  root: tool_dir                             # tool_dir, tool_parent, project_path
 //	  lib: lib/python                            # next to the item with the anchor, enabled or not
 //

@@ -72,28 +72,29 @@ func (e *ItemError) Fault() *fault.Error {
 	if cause.Details["ref"] == e.Ref.String() {
 		return cause
 	}
-	f, words := because(cause, e.Err), cause.Text
+	failure, words := because(cause, e.Err), cause.Text
 	asset := errors.Is(e.Err, ErrAsset)
 	if pe, ok := errors.AsType[*fs.PathError](e.Err); ok {
 		words = pe.Err.Error() // about the same path
 	}
 	switch {
 	case errors.Is(e.Err, ErrGone):
-		f.Code = fault.NotFound
+		failure.Code = fault.NotFound
 	case asset && e.Ref.Kind != "":
-		f.Code = fault.Validation
-		f.Because(model.MissingMarker(e.Ref.Kind, e.Path)).Hint = []string{"rye docs " + model.FormatTopic(e.Ref.Kind)}
+		failure.Code = fault.Validation
+		failure.Because(model.MissingMarker(e.Ref.Kind, e.Path)).Hint = []string{"rye docs " +
+			model.FormatTopic(e.Ref.Kind)}
 	case asset:
-		f.Code = fault.Validation
-	case f.Code == fault.Unknown:
-		f.Code = fault.Files
+		failure.Code = fault.Validation
+	case failure.Code == fault.Unknown:
+		failure.Code = fault.Files
 	}
 	place := e.Place()
-	f.Text = fmt.Sprintf("%q: %s", place, words)
+	failure.Text = fmt.Sprintf("%q: %s", place, words)
 	if e.Ref.Kind != "" {
-		f.On("ref", e.Ref.String())
+		failure.On("ref", e.Ref.String())
 	}
-	return coded(f.On("file", place))
+	return coded(failure.On("file", place))
 }
 
 // A NotFoundError reports that no space has an item. It is fs.ErrNotExist.
@@ -112,17 +113,17 @@ func (e *NotFoundError) Unwrap() error { return fs.ErrNotExist }
 
 // Fault suggests similar refs.
 func (e *NotFoundError) Fault() *fault.Error {
-	f := fault.New(fault.NotFound, "%s not found", e.Ref).On("ref", e.Ref.String()).From(e)
+	failure := fault.New(fault.NotFound, "%s not found", e.Ref).On("ref", e.Ref.String()).From(e)
 	if e.Ref.Kind == "tool" {
-		f.Code = fault.ToolNotFound
+		failure.Code = fault.ToolNotFound
 	}
-	f.Try("rye ls", "rye search "+fault.Quote(e.Ref.Name()))
+	failure.Try("rye ls", "rye search "+fault.Quote(e.Ref.Name()))
 	if e.Above != "" {
-		f.Because(fmt.Sprintf("it is in the space %q, which items of lower spaces can't use", e.Above))
+		failure.Because(fmt.Sprintf("it is in the space %q, which items of lower spaces can't use", e.Above))
 	}
 	if len(e.Near) > 0 {
-		f.On("did_you_mean", e.Near).Because("did you mean " + strings.Join(e.Near, ", ") + "?")
-		f.Hint = []string{"rye show " + fault.Quote(e.Near[0])}
+		failure.On("did_you_mean", e.Near).Because("did you mean " + strings.Join(e.Near, ", ") + "?")
+		failure.Hint = []string{"rye show " + fault.Quote(e.Near[0])}
 	}
 	for _, file := range e.Assets {
 		ext := path.Ext(file)
@@ -130,10 +131,10 @@ func (e *NotFoundError) Fault() *fault.Error {
 		if !slices.Contains(NeverItems, ext) {
 			why = model.MissingMarker(e.Ref.Kind, file)
 		}
-		f.Because(fmt.Sprintf("%+q is not an item: %s", file, why))
-		f.Hint = []string{"rye docs " + model.FormatTopic(e.Ref.Kind)}
+		failure.Because(fmt.Sprintf("%+q is not an item: %s", file, why))
+		failure.Hint = []string{"rye docs " + model.FormatTopic(e.Ref.Kind)}
 	}
-	return coded(f)
+	return coded(failure)
 }
 
 // An AmbiguousError reports that several files of one rank have one id.
@@ -217,28 +218,28 @@ func (e *ChainError) Unwrap() error { return e.Err }
 
 // Fault describes where the chain breaks.
 func (e *ChainError) Fault() *fault.Error {
-	f := fault.New(e.Code, "")
+	failure := fault.New(e.Code, "")
 	if e.Err != nil {
-		f = because(fault.Of(e.Err), e.Err)
+		failure = because(fault.Of(e.Err), e.Err)
 		missing := e.Code == fault.ToolNotFound || e.Code == fault.ExecutorNotFound
-		none := f.Code == fault.NotFound || f.Code == fault.ToolNotFound || f.Code == fault.Unknown
-		if none || f.Code != fault.LockMismatch && !missing { // a link that isn't locked keeps its code
-			f.Code = e.Code
+		none := failure.Code == fault.NotFound || failure.Code == fault.ToolNotFound || failure.Code == fault.Unknown
+		if none || failure.Code != fault.LockMismatch && !missing { // a link that isn't locked keeps its code
+			failure.Code = e.Code
 		}
 	}
-	f.On("ref", e.Ref.String()).On("chain", e.Path)
+	failure.On("ref", e.Ref.String()).On("chain", e.Path)
 	path := strings.Join(e.Path, " → ")
 	switch {
 	case e.Code == fault.Circular:
-		f.Text = "circular executor chain: " + path
+		failure.Text = "circular executor chain: " + path
 	case e.Code == fault.TooDeep:
-		f.Text = fmt.Sprintf("executor chain longer than %d links: %s", MaxChain, path)
+		failure.Text = fmt.Sprintf("executor chain longer than %d links: %s", MaxChain, path)
 	case len(e.Issues) > 0:
 		all := collect(e.Issues, func(i Issue) string { return i.Message })
-		f.Text = fmt.Sprintf("invalid executor chain of %s", e.Ref)
-		f.Because(all...).On("issues", all).Hint = []string{"rye check " + fault.Quote(e.Ref.String())}
+		failure.Text = fmt.Sprintf("invalid executor chain of %s", e.Ref)
+		failure.Because(all...).On("issues", all).Hint = []string{"rye check " + fault.Quote(e.Ref.String())}
 	case len(e.Path) > 1:
-		f.Text = fmt.Sprintf("executor %s of %s: %s", e.Path[len(e.Path)-1], e.Path[len(e.Path)-2], f.Text)
+		failure.Text = fmt.Sprintf("executor %s of %s: %s", e.Path[len(e.Path)-1], e.Path[len(e.Path)-2], failure.Text)
 	}
-	return coded(f)
+	return coded(failure)
 }

@@ -60,8 +60,8 @@ func (v *View) Files(ctx context.Context, kinds ...string) (*Listing, error) {
 
 // misspeltDirs reports directories that differ from a kind's only in case: some systems take them for the kind's
 // directory, others ignore them.
-func (v *View) misspeltDirs(s *Space, kinds []string) (problems []*ItemError) {
-	entries, err := fs.ReadDir(s.FS, ".")
+func (v *View) misspeltDirs(space *Space, kinds []string) (problems []*ItemError) {
+	entries, err := fs.ReadDir(space.FS, ".")
 	if err != nil {
 		return nil // reading the directories reports the error
 	}
@@ -71,7 +71,7 @@ func (v *View) misspeltDirs(s *Space, kinds []string) (problems []*ItemError) {
 				!slices.Contains(kinds, k.Name) {
 				continue
 			}
-			problems = append(problems, &ItemError{Space: s, Path: e.Name(), Err: fmt.Errorf(
+			problems = append(problems, &ItemError{Space: space, Path: e.Name(), Err: fmt.Errorf(
 				"differs from %q, the directory of the kind %s, in upper and lower case alone: on some systems it is the same, on others no item in it is found",
 				k.Dir, k.Name)})
 		}
@@ -139,33 +139,34 @@ func (w *walk) dir(s *Space, k *model.Kind, dir string) {
 	}
 }
 
-func (w *walk) read(s *Space, k *model.Kind, dir string) {
+func (w *walk) read(space *Space, k *model.Kind, dir string) {
 	if w.ctx.Err() != nil {
 		return
 	}
-	entries, err := fs.ReadDir(s.FS, dir)
+	entries, err := fs.ReadDir(space.FS, dir)
 	var problems []*ItemError
 	var files []File
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		problems = append(problems, &ItemError{Space: s, Path: dir, Err: err})
+		problems = append(problems, &ItemError{Space: space, Path: dir, Err: err})
 	}
 	folders := map[string]string{} // case-folded name to name
-	for _, e := range entries {
-		name := e.Name()
+	for _, entry := range entries {
+		name := entry.Name()
 		if portable.Droppings(name) || model.IsAsset(name) {
 			continue
 		}
-		if e.IsDir() {
+		if entry.IsDir() {
 			if other, ok := folders[portable.Fold(name)]; ok {
-				problems = append(problems, &ItemError{Space: s, Path: path.Join(dir, name), Err: sameFolder(other)},
-					&ItemError{Space: s, Path: path.Join(dir, other), Err: sameFolder(name)})
+				problems = append(problems, &ItemError{Space: space, Path: path.Join(dir, name),
+					Err: sameFolder(other)},
+					&ItemError{Space: space, Path: path.Join(dir, other), Err: sameFolder(name)})
 			}
 			folders[portable.Fold(name)] = name
 		}
 		name = path.Join(dir, name)
-		f, err := w.entry(s, k, name, e)
+		f, err := w.entry(space, k, name, entry)
 		if err != nil {
-			problems = append(problems, &ItemError{Space: s, Path: name, Err: err})
+			problems = append(problems, &ItemError{Space: space, Path: name, Err: err})
 		} else if f.Path != "" {
 			files = append(files, f)
 		}
@@ -179,33 +180,33 @@ func sameFolder(other string) error {
 }
 
 // entry examines one entry of a directory. It returns the zero File for an asset.
-func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File, error) {
+func (w *walk) entry(space *Space, k *model.Kind, name string, entry fs.DirEntry) (File, error) {
 	if err := portable.Check(name); err != nil {
 		return File{}, err
 	}
 	switch {
-	case e.IsDir():
-		w.dir(s, k, name)
+	case entry.IsDir():
+		w.dir(space, k, name)
 		return File{}, nil
-	case e.Type()&fs.ModeSymlink != 0:
+	case entry.Type()&fs.ModeSymlink != 0:
 		return File{}, nofollow.ErrLink
-	case !e.Type().IsRegular():
+	case !entry.Type().IsRegular():
 		return File{}, nofollow.ErrSpecial
 	case !slices.Contains(k.Extensions, path.Ext(name)):
 		return File{}, misspelt(k, name)
 	}
 	ref, err := k.RefOf(name)
 	if err != nil {
-		return File{}, w.namedBadly(s, k, name, err)
+		return File{}, w.namedBadly(space, k, name, err)
 	}
-	info, err := e.Info()
+	info, err := entry.Info()
 	if errors.Is(err, fs.ErrNotExist) {
 		return File{}, nil // removed since the directory was read
 	}
 	if err != nil {
 		return File{}, err
 	}
-	return File{Ref: ref, Kind: k, Space: s, Path: name, Stat: statcache.StampOf(info)}, nil
+	return File{Ref: ref, Kind: k, Space: space, Path: name, Stat: statcache.StampOf(info)}, nil
 }
 
 // misspelt reports an extension that differs from the kind's only in case. Some systems ignore case.

@@ -44,25 +44,25 @@ func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 }
 
 // Read is Load for callers that need no digests and signatures: it mostly leaves them out, and then Raw is zero.
-func (v *View) Read(ctx context.Context, f File) (*Item, error) {
+func (v *View) Read(ctx context.Context, file File) (*Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b, err := f.Space.Read(f.Path)
+	b, err := file.Space.Read(file.Path)
 	if err == nil {
 		v.loaded.Add(1)
 		v.bytes.Add(int64(len(b)))
-		if it := f.Space.cached(f, b); it != nil {
+		if it := file.Space.cached(file, b); it != nil {
 			return it, nil
 		}
-		if f.Kind.Marked(f.Path, b) {
-			if m := f.Kind.Read(f.Ref, f.Path, b); m.Marked {
-				return &Item{File: f, Bytes: b, Model: m}, nil
+		if file.Kind.Marked(file.Path, b) {
+			if m := file.Kind.Read(file.Ref, file.Path, b); m.Marked {
+				return &Item{File: file, Bytes: b, Model: m}, nil
 			}
 		}
 		err = ErrAsset
 	}
-	return nil, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err}
+	return nil, &ItemError{Ref: file.Ref, Space: file.Space, Path: file.Path, Err: err}
 }
 
 // Each loads files and calls f for each with its index, from several goroutines, until ctx ends.
@@ -203,34 +203,34 @@ func (v *View) noKind(ref model.Ref) error {
 }
 
 // in returns the items of a ref in one space: at most one in a valid space.
-func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (found []*Item, assets []string,
+func (v *View) in(ctx context.Context, space *Space, k *model.Kind, ref model.Ref) (found []*Item, assets []string,
 	err error) {
 	dir, name := path.Split(k.Dir + "/" + ref.ID)
 	dir = path.Clean(dir)
-	lstat, done, err := s.folder(dir)
+	lstat, done, err := space.folder(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nofollow.ErrNoDir) {
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, &ItemError{Ref: ref, Space: s, Path: dir, Err: err}
+		return nil, nil, &ItemError{Ref: ref, Space: space, Path: dir, Err: err}
 	}
 	defer done()
 	for _, ext := range k.Extensions {
-		f := File{Ref: ref, Kind: k, Space: s, Path: path.Join(dir, name+ext)}
+		file := File{Ref: ref, Kind: k, Space: space, Path: path.Join(dir, name+ext)}
 		info, err := lstat(name + ext)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 			continue
 		}
 		if err != nil {
-			return nil, nil, &ItemError{Ref: ref, Space: s, Path: f.Path, Err: err}
+			return nil, nil, &ItemError{Ref: ref, Space: space, Path: file.Path, Err: err}
 		}
-		f.Stat = statcache.StampOf(info)
-		it, err := v.Load(ctx, f)
+		file.Stat = statcache.StampOf(info)
+		it, err := v.Load(ctx, file)
 		if errors.Is(err, ErrGone) {
 			continue
 		}
 		if errors.Is(err, ErrAsset) {
-			assets = append(assets, s.where(f.Path))
+			assets = append(assets, space.where(file.Path))
 			continue
 		}
 		if err != nil {
@@ -243,7 +243,7 @@ func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (
 	}
 	for _, ext := range NeverItems {
 		if _, err := lstat(name + ext); err == nil {
-			assets = append(assets, s.where(path.Join(dir, name+ext)))
+			assets = append(assets, space.where(path.Join(dir, name+ext)))
 		}
 	}
 	return nil, assets, nil
@@ -269,18 +269,18 @@ func (v *View) PathFor(ref model.Ref, ext string) (string, error) {
 }
 
 // At returns the item at a path in a space, such as "tools/rye/bash/bash.py".
-func (v *View) At(s *Space, p string) (File, error) {
-	dir, _, _ := strings.Cut(p, "/")
+func (v *View) At(s *Space, path string) (File, error) {
+	dir, _, _ := strings.Cut(path, "/")
 	for _, k := range v.kinds {
-		if k.Dir != dir && !strings.HasPrefix(p, k.Dir+"/") {
+		if k.Dir != dir && !strings.HasPrefix(path, k.Dir+"/") {
 			continue
 		}
-		ref, err := k.RefOf(p)
+		ref, err := k.RefOf(path)
 		if err == nil {
-			err = misspelt(k, p)
+			err = misspelt(k, path)
 		}
-		return File{Ref: ref, Kind: k, Space: s, Path: p}, err
+		return File{Ref: ref, Kind: k, Space: s, Path: path}, err
 	}
-	return File{}, fault.New(fault.Validation, "path %q is in no directory of a kind: %s", p,
+	return File{}, fault.New(fault.Validation, "path %q is in no directory of a kind: %s", path,
 		strings.Join(v.kindDirs(), ", ")).On("reason", "validation-failed")
 }

@@ -18,7 +18,7 @@ const (
 
 // near returns similar refs: with the same name elsewhere, or with at most two letters changed.
 func (v *View) near(ctx context.Context, ref model.Ref) []string {
-	l, err := v.Files(ctx)
+	listing, err := v.Files(ctx)
 	if err != nil {
 		return nil
 	}
@@ -28,21 +28,21 @@ func (v *View) near(ctx context.Context, ref model.Ref) []string {
 	}
 	var found []candidate
 	id := strings.ToLower(ref.ID)
-	for i := range l.Files[:min(len(l.Files), maxCompare)] {
-		f := &l.Files[i]
+	for i := range listing.Files[:min(len(listing.Files), maxCompare)] {
+		file := &listing.Files[i]
 		far := 3
-		if other := strings.ToLower(f.ID); f.Ref == ref {
+		if other := strings.ToLower(file.ID); file.Ref == ref {
 			continue
 		} else if d := suggest.Distance([]byte(id), []byte(other), 2); d <= 2 {
 			far = d
-		} else if strings.EqualFold(f.Name(), ref.Name()) {
+		} else if strings.EqualFold(file.Name(), ref.Name()) {
 			far = 2
 		}
-		if f.Ref.Kind != ref.Kind && far > 0 {
+		if file.Ref.Kind != ref.Kind && far > 0 {
 			continue // of other kinds only the exact name is worth showing
 		}
 		if far <= 2 {
-			found = append(found, candidate{f, far})
+			found = append(found, candidate{file, far})
 		}
 	}
 	slices.SortFunc(found, func(a, b candidate) int {

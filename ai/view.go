@@ -49,20 +49,20 @@ type View struct {
 // NewView looks for extractors in the spaces and admits them. An invalid extractor is a warning, not an error, and
 // its kind stays as the lower spaces define it.
 func NewView(ctx context.Context, o Options) (*View, error) {
-	v := &View{spaces: slices.Clone(o.Spaces), trust: o.Trust, mayOverride: o.MayOverride}
+	view := &View{spaces: slices.Clone(o.Spaces), trust: o.Trust, mayOverride: o.MayOverride}
 	// Higher levels come first. The builtin space is the last of its level, so that bundles come before it.
-	slices.SortStableFunc(v.spaces, func(a, b *Space) int {
+	slices.SortStableFunc(view.spaces, func(a, b *Space) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(bit(a.Builtin), bit(b.Builtin)))
 	})
-	for i, s := range v.spaces {
-		if slices.ContainsFunc(v.spaces[:i], func(o *Space) bool { return o.Label == s.Label }) {
+	for i, s := range view.spaces {
+		if slices.ContainsFunc(view.spaces[:i], func(o *Space) bool { return o.Label == s.Label }) {
 			return nil, fmt.Errorf("two spaces are called %q", s.Label)
 		}
 	}
-	if err := v.readKinds(ctx); err != nil {
+	if err := view.readKinds(ctx); err != nil {
 		return nil, err
 	}
-	return v, nil
+	return view, nil
 }
 
 func bit(b bool) int {
@@ -150,49 +150,49 @@ func (v *View) readKinds(ctx context.Context) error {
 }
 
 // readExtractors adds the kinds of one space's extractors.
-func (v *View) readExtractors(ctx context.Context, a *Admitter, files []File, made map[string]File,
+func (v *View) readExtractors(ctx context.Context, admitter *Admitter, files []File, made map[string]File,
 	below map[model.Ref]File) error {
 	type candidate struct {
 		file File
 		kind *model.Kind
 	}
 	var found []candidate
-	for _, f := range files {
-		if !strings.HasSuffix(f.ID, extractorSuffix) || path.Ext(f.Path) != extractorExt {
+	for _, file := range files {
+		if !strings.HasSuffix(file.ID, extractorSuffix) || path.Ext(file.Path) != extractorExt {
 			continue
 		}
-		k, err := v.extractor(ctx, a, f)
+		k, err := v.extractor(ctx, admitter, file)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			v.warn(f, err)
+			v.warn(file, err)
 			continue
 		}
 		if k != nil {
-			found = append(found, candidate{f, k})
+			found = append(found, candidate{file, k})
 		}
 	}
-	for _, c := range found {
+	for _, candidate := range found {
 		var same []File
 		for _, o := range found {
-			if o.kind.Name == c.kind.Name {
+			if o.kind.Name == candidate.kind.Name {
 				same = append(same, o.file)
 			}
 		}
 		err := error(nil)
 		if len(same) > 1 {
 			many := ambiguous(same)
-			many.Ref = c.file.Ref
+			many.Ref = candidate.file.Ref
 			err = many
-		} else if hidden, ok := below[c.file.Ref]; ok {
-			err = v.mayHide(c.file, hidden)
+		} else if hidden, ok := below[candidate.file.Ref]; ok {
+			err = v.mayHide(candidate.file, hidden)
 		}
 		if err == nil {
-			err = v.takeUp(c.file, c.kind, made)
+			err = v.takeUp(candidate.file, candidate.kind, made)
 		}
 		if err != nil {
-			v.warn(c.file, err)
+			v.warn(candidate.file, err)
 		}
 	}
 	return nil
@@ -206,8 +206,8 @@ func (v *View) warn(f File, err error) {
 }
 
 // extractor reads and admits one extractor; it returns nil if the file is another tool.
-func (v *View) extractor(ctx context.Context, a *Admitter, f File) (*model.Kind, error) {
-	it, err := v.Load(ctx, f)
+func (v *View) extractor(ctx context.Context, admitter *Admitter, file File) (*model.Kind, error) {
+	it, err := v.Load(ctx, file)
 	if errors.Is(err, ErrAsset) && !errors.Is(err, ErrGone) {
 		return nil, nil
 	}
@@ -217,7 +217,7 @@ func (v *View) extractor(ctx context.Context, a *Admitter, f File) (*model.Kind,
 	if !it.Model.IsExtractor() {
 		return nil, nil
 	}
-	if err := a.Require(ctx, it, policy.ToUse); err != nil {
+	if err := admitter.Require(ctx, it, policy.ToUse); err != nil {
 		return nil, err
 	}
 	k, problems := it.Model.Extractor()
@@ -225,13 +225,13 @@ func (v *View) extractor(ctx context.Context, a *Admitter, f File) (*model.Kind,
 		if !p.Warning {
 			return nil, p
 		}
-		v.warn(f, p)
+		v.warn(file, p)
 	}
 	return k, nil
 }
 
 // takeUp replaces the kind of the same name, or adds the kind.
-func (v *View) takeUp(f File, k *model.Kind, made map[string]File) error {
+func (v *View) takeUp(file File, k *model.Kind, made map[string]File) error {
 	for _, o := range v.kinds {
 		switch {
 		case o.Name == k.Name && o.Dir != k.Dir:
@@ -243,11 +243,11 @@ func (v *View) takeUp(f File, k *model.Kind, made map[string]File) error {
 	}
 	// An extractor with another id replaces the kind as well.
 	if below, ok := made[k.Name]; ok {
-		if err := v.mayHide(f, below); err != nil {
+		if err := v.mayHide(file, below); err != nil {
 			return err
 		}
 	}
-	made[k.Name] = f
+	made[k.Name] = file
 	if i := slices.IndexFunc(v.kinds, func(o *model.Kind) bool { return o.Name == k.Name }); i >= 0 {
 		v.kinds[i] = k
 	} else {

@@ -18,22 +18,22 @@ type Bundle struct {
 
 // Read reads a manifest, with or without its signature lines.
 func Read(r io.Reader) (*Bundle, error) {
-	b, most := new(Bundle), 0
+	bundle, most := new(Bundle), 0
 	if known, ok := r.(interface{ Len() int }); ok {
 		most = known.Len() / leastLine
 	}
 	var err error
-	b.FileList, err = manifest.ReadFileList(r, func(f *manifest.File) error {
-		if b.Files == nil { // not a manifest
-			b.Files = make([]manifest.File, 0, most)
+	bundle.FileList, err = manifest.ReadFileList(r, func(f *manifest.File) error {
+		if bundle.Files == nil { // not a manifest
+			bundle.Files = make([]manifest.File, 0, most)
 		}
-		b.Files = append(b.Files, *f)
+		bundle.Files = append(bundle.Files, *f)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return b, nil
+	return bundle, nil
 }
 
 // leastLine is shorter than any line about a file, which has a digest and three field names.

@@ -161,17 +161,17 @@ func (r *Report) Fault() *fault.Error {
 		name = r.BundleID + "@" + r.Version
 	}
 	findings := Findings(r.Failures)
-	f := fault.New("", "the bundle %q is refused: %s", name,
+	failure := fault.New("", "the bundle %q is refused: %s", name,
 		fault.Count(int64(len(findings)), "failure")).On("failures", findings)
 	var codes []fault.Code
 	for i, l := range findings {
 		if codes = append(codes, l.Code); i < fault.MaxLines {
-			f.Because(append([]string{l.Text()}, l.Compared()...)...)
+			failure.Because(append([]string{l.Text()}, l.Compared()...)...)
 		}
 	}
 	if more := len(findings) - fault.MaxLines; more > 0 {
-		f.Because(fmt.Sprintf("and %d more", more))
+		failure.Because(fmt.Sprintf("and %d more", more))
 	}
-	f.Code = fault.Gravest(codes)
-	return f
+	failure.Code = fault.Gravest(codes)
+	return failure
 }

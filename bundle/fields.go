@@ -36,19 +36,19 @@ func mentionedFields(fields *value.Value) []string {
 }
 
 // walk adds the scalars of a value; unless counts, only those below one of the mentionWords.
-func walk(all []string, at string, v *value.Value, counts bool) []string {
-	if v.IsNull() {
+func walk(all []string, at string, val *value.Value, counts bool) []string {
+	if val.IsNull() {
 		return all
 	}
-	for i, item := range v.Items {
+	for i, item := range val.Items {
 		all = walk(all, at+"["+strconv.Itoa(i)+"]", item, counts)
 	}
-	for i := range v.Map {
-		e := &v.Map[i]
+	for i := range val.Map {
+		e := &val.Map[i]
 		all = walk(all, at+"."+e.Key, e.Value, counts || slices.Contains(mentionWords, strings.ToLower(e.Key)))
 	}
-	if counts && v.Kind != value.List && v.Kind != value.Map && v.Text != "" {
-		all = append(all, at+": "+cut(v.Text))
+	if counts && val.Kind != value.List && val.Kind != value.Map && val.Text != "" {
+		all = append(all, at+": "+cut(val.Text))
 	}
 	return all
 }

@@ -53,9 +53,9 @@ func (o *openFolders) At(name string, use func(dir fs.FS, base string) error) er
 func (o *openFolders) enter(dir string) (*folder, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := o.open[dir]
-	if f == nil {
-		s, err := o.space.Below(dir)
+	opened := o.open[dir]
+	if opened == nil {
+		space, err := o.space.Below(dir)
 		if err != nil {
 			return nil, err
 		}
@@ -66,11 +66,11 @@ func (o *openFolders) enter(dir string) (*folder, error) {
 		if o.open == nil {
 			o.open = make(map[string]*folder, maxFolders)
 		}
-		f = &folder{space: s}
-		o.open[dir], o.recent = f, append(o.recent, dir)
+		opened = &folder{space: space}
+		o.open[dir], o.recent = opened, append(o.recent, dir)
 	}
-	f.users++
-	return f, nil
+	opened.users++
+	return opened, nil
 }
 
 func (o *openFolders) leave(f *folder) {
@@ -101,7 +101,7 @@ func (o *openFolders) Close() {
 }
 
 // Read reads a file and its mode into a buffer of the caller. A larger file must be opened instead.
-func (o *openFolders) Read(name string, into []byte) (b []byte, mode fs.FileMode, err error) {
+func (o *openFolders) Read(name string, into []byte) (data []byte, mode fs.FileMode, err error) {
 	err = o.At(name, func(dir fs.FS, base string) error {
 		whole, ok := dir.(interface {
 			ReadInto(name string, into []byte, most int64) ([]byte, fs.FileMode, error)
@@ -109,10 +109,10 @@ func (o *openFolders) Read(name string, into []byte) (b []byte, mode fs.FileMode
 		if !ok {
 			return errors.ErrUnsupported
 		}
-		b, mode, err = whole.ReadInto(base, into, int64(len(into))-1)
+		data, mode, err = whole.ReadInto(base, into, int64(len(into))-1)
 		return err
 	})
-	return b, mode, err
+	return data, mode, err
 }
 
 // Names lists a directory, without a stat of each file where the system allows it.

@@ -43,10 +43,11 @@ type Summary struct {
 	Version      string   `json:"version"`
 	Title        string   `json:"title,omitempty"`
 	Description  string   `json:"description,omitempty"`
-	Type         string   `json:"type,omitempty"` // only for a tool, like the next three
+	Type         string   `json:"type,omitempty"` // only for a tool, like the next four
 	Executor     string   `json:"executor,omitempty"`
 	Risk         string   `json:"risk,omitempty"`
-	Network      string   `json:"network,omitempty"` // "none", "all" or hosts
+	Derived      string   `json:"risk_derived,omitempty"` // why a tool that declares no risk has this one
+	Network      string   `json:"network,omitempty"`      // "none", "all" or hosts
 	Secrets      []string `json:"secrets"`
 	Capabilities []string `json:"capabilities"`
 	Problems     []string `json:"problems"`
@@ -81,31 +82,31 @@ type inspection struct {
 	mentions map[*[]Mention]map[string][]string
 }
 
-func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error {
-	n.look, n.result.Bundle, n.result.Failures = l, l.bundle, l.failures
-	if l.bundle == nil {
+func (n *inspection) run(ctx context.Context, look *look, below []*ai.Space) error {
+	n.look, n.result.Bundle, n.result.Failures = look, look.bundle, look.failures
+	if look.bundle == nil {
 		return nil
 	}
-	for _, e := range l.bundle.Evidence {
+	for _, e := range look.bundle.Evidence {
 		n.result.Evidence = append(n.result.Evidence, Attested{Evidence: e})
 	}
-	n.refs = make(map[string]struct{}, len(l.bundle.Files))
-	for i := range l.bundle.Files {
-		n.refs[l.bundle.Files[i].Ref] = struct{}{}
+	n.refs = make(map[string]struct{}, len(look.bundle.Files))
+	for i := range look.bundle.Files {
+		n.refs[look.bundle.Files[i].Ref] = struct{}{}
 	}
 	// The bundle's own extractors aren't verified, so they are ignored.
-	space, view, err := View(ctx, l.getter, l.bundle.BundleID, l.bundle.Files, below, nil)
+	space, view, err := View(ctx, look.getter, look.bundle.FileList, look.bundle.Files, below, nil)
 	if err != nil {
 		return err
 	}
-	s := &items{space: space, view: view}
-	err = cas.Parallel(ctx, 0, len(l.bundle.Files), func(_ context.Context, i int) error {
-		return n.file(ctx, s, &l.bundle.Files[i])
+	s := &items{space: space, view: view, layout: look.bundle.Layout()}
+	err = cas.Parallel(ctx, 0, len(look.bundle.Files), func(_ context.Context, i int) error {
+		return n.file(ctx, s, &look.bundle.Files[i])
 	})
-	if err != nil || l.extra == nil {
+	if err != nil || look.extra == nil {
 		return err
 	}
-	_, err = l.extra(ctx, view.Kinds(), n.fail)
+	_, err = look.extra(ctx, view.Kinds(), n.fail)
 	return err
 }
 
@@ -128,32 +129,32 @@ func (n *inspection) mention(where *[]Mention, path string, what ...string) {
 	}
 }
 
-func (n *inspection) file(ctx context.Context, s *items, f *manifest.File) error {
-	at, isItem := s.at(f)
+func (n *inspection) file(ctx context.Context, s *items, file *manifest.File) error {
+	at, isItem := s.at(file)
 	var it *ai.Item
 	if isItem {
 		var err error
 		if it, err = s.view.Load(ctx, at); err != nil {
 			it = nil
-			if f.Ref != "" && !errors.Is(err, ai.ErrAsset) {
-				n.fail(&Failure{Check: CheckItem, Path: f.Path, Ref: f.Ref, Err: err})
+			if file.Ref != "" && !errors.Is(err, ai.ErrAsset) {
+				n.fail(&Failure{Check: CheckItem, Path: file.Path, Ref: file.Ref, Err: err})
 			}
 		}
 	}
-	if failure := n.look.check(ctx, f, it != nil); failure != nil {
-		failure.Path, failure.Ref = f.Path, f.Ref
+	if failure := n.look.check(ctx, file, it != nil); failure != nil {
+		failure.Path, failure.Ref = file.Path, file.Ref
 		n.fail(failure)
 	}
 	r := n.result
-	if f.Mode == cas.Exec {
-		n.mention(&r.Executable, f.Path, "mode")
+	if file.Mode == cas.Exec {
+		n.mention(&r.Executable, file.Path, "mode")
 	}
-	if line := n.script(ctx, f); line != "" {
-		n.mention(&r.Executable, f.Path, line)
-		n.mention(&r.Outside, f.Path, strings.TrimSpace(strings.TrimPrefix(line, "#!")))
+	if line := n.script(ctx, file); line != "" {
+		n.mention(&r.Executable, file.Path, line)
+		n.mention(&r.Outside, file.Path, strings.TrimSpace(strings.TrimPrefix(line, "#!")))
 	}
 	if it != nil {
-		n.item(f, it)
+		n.item(file, it)
 	}
 	return ctx.Err()
 }
@@ -183,44 +184,49 @@ func scriptLine(b []byte) string {
 	return strings.TrimSpace(line)
 }
 
-func (n *inspection) item(f *manifest.File, it *ai.Item) {
-	m, r := it.Model, n.result
-	s := Summary{Path: f.Path, Ref: it.Ref.String(), Version: m.Version, Title: m.Title, Description: m.Description}
-	for _, p := range m.Problems {
-		s.Problems = append(s.Problems, p.Error())
+func (n *inspection) item(file *manifest.File, it *ai.Item) {
+	model, inspection := it.Model, n.result
+	summary := Summary{Path: file.Path, Ref: it.Ref.String(), Version: model.Version, Title: model.Title,
+		Description: model.Description}
+	for _, p := range model.Problems {
+		summary.Problems = append(summary.Problems, p.Error())
 	}
-	if t := m.Tool; t != nil {
-		s.Type, s.Executor, s.Risk, s.Network = t.Type, t.Executor, t.Risk.String(), t.Network.String()
-		s.Secrets, s.Capabilities = t.Secrets, words(t.Permissions)
-		n.tool(f, t)
+	if t := model.Tool; t != nil {
+		summary.Type, summary.Executor, summary.Network = t.Type, t.Executor, t.Network.String()
+		if !t.Lends() || !t.NoRisk {
+			risk, why := t.DeriveRisk()
+			summary.Risk, summary.Derived = risk.String(), why
+		}
+		summary.Secrets, summary.Capabilities = t.Secrets, words(t.Permissions)
+		n.tool(file, t)
 	}
-	if d := m.Directive; d != nil {
-		s.Capabilities = words(d.Permissions)
+	if d := model.Directive; d != nil {
+		summary.Capabilities = words(d.Permissions)
 	}
-	n.mention(&r.Secrets, f.Path, s.Secrets...)
-	n.mention(&r.Capabilities, f.Path, s.Capabilities...)
-	if m.Knowledge == nil {
-		n.mention(&r.Runs, f.Path, mentionedFields(m.Fields)...)
-		n.speaks(f.Path, "", m.Fields)
+	n.mention(&inspection.Secrets, file.Path, summary.Secrets...)
+	n.mention(&inspection.Capabilities, file.Path, summary.Capabilities...)
+	if model.Knowledge == nil {
+		n.mention(&inspection.Runs, file.Path, mentionedFields(model.Fields)...)
+		n.speaks(file.Path, "", model.Fields)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r.Items = append(r.Items, s)
+	inspection.Items = append(inspection.Items, summary)
 }
 
-func (n *inspection) tool(f *manifest.File, t *model.Tool) {
-	r, kind := n.result, "tool"
-	if t.Primitive {
+func (n *inspection) tool(file *manifest.File, tool *model.Tool) {
+	inspection, kind := n.result, "tool"
+	if tool.Primitive {
 		kind = "primitive"
 	}
-	n.mention(&r.Executable, f.Path, kind)
-	n.mention(&r.Hosts, f.Path, t.Network.Hosts...)
-	if t.Network.All {
-		n.mention(&r.Hosts, f.Path, "*")
+	n.mention(&inspection.Executable, file.Path, kind)
+	n.mention(&inspection.Hosts, file.Path, tool.Network.Hosts...)
+	if tool.Network.All {
+		n.mention(&inspection.Hosts, file.Path, "*")
 	}
-	runs := model.Ref{Kind: "tool", ID: t.Executor}.String()
-	if _, inside := n.refs[runs]; t.Executor != "" && !inside {
-		n.mention(&r.Outside, f.Path, runs)
+	runs := model.Ref{Kind: "tool", ID: tool.Executor}.String()
+	if _, inside := n.refs[runs]; tool.Executor != "" && !inside {
+		n.mention(&inspection.Outside, file.Path, runs)
 	}
 }
 
@@ -233,20 +239,20 @@ func words(all []capability.Capability) []string {
 }
 
 // speaks searches the fields of an item for hosts and paths. The parser bounds the depth of values.
-func (n *inspection) speaks(path, field string, v *value.Value) {
-	if v == nil || field == "description" || field == "tool_description" {
+func (n *inspection) speaks(path, field string, val *value.Value) {
+	if val == nil || field == "description" || field == "tool_description" {
 		return
 	}
-	for i := range v.Items {
-		n.speaks(path, "", v.Items[i])
+	for i := range val.Items {
+		n.speaks(path, "", val.Items[i])
 	}
-	for i := range v.Map {
-		n.speaks(path, v.Map[i].Key, v.Map[i].Value)
+	for i := range val.Map {
+		n.speaks(path, val.Map[i].Key, val.Map[i].Value)
 	}
-	if v.Kind != value.Text {
+	if val.Kind != value.Text {
 		return
 	}
-	hosts, places := mentioned(v.Text)
+	hosts, places := mentioned(val.Text)
 	n.mention(&n.result.Hosts, path, hosts...)
 	n.mention(&n.result.Places, path, places...)
 }

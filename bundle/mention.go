@@ -26,20 +26,20 @@ func withoutTags(text string) string {
 	if !strings.Contains(text, "</") {
 		return text
 	}
-	var b strings.Builder
+	var out strings.Builder
 	for {
 		i := strings.Index(text, "</")
 		if i < 0 {
-			b.WriteString(text)
-			return b.String()
+			out.WriteString(text)
+			return out.String()
 		}
 		name, rest, ends := strings.Cut(text[i+2:], ">")
 		if ends && isName(strings.TrimRight(name, " \t\r\n")) {
-			b.WriteString(text[:i] + " ")
+			out.WriteString(text[:i] + " ")
 			text = rest
 			continue
 		}
-		b.WriteString(text[:i+2])
+		out.WriteString(text[:i+2])
 		text = text[i+2:]
 	}
 }

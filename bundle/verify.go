@@ -207,12 +207,12 @@ func (v *verification) fail(f *Failure) {
 	v.report.Failures = append(v.report.Failures, f)
 }
 
-func (v *verification) run(ctx context.Context, l *look) error {
-	v.look, v.report.Failures = l, l.failures
-	if l.bundle == nil {
+func (v *verification) run(ctx context.Context, look *look) error {
+	v.look, v.report.Failures = look, look.failures
+	if look.bundle == nil {
 		return nil
 	}
-	v.report.Bundle = l.bundle
+	v.report.Bundle = look.bundle
 	v.manifest()
 	v.needs()
 	v.revoked()
@@ -221,26 +221,26 @@ func (v *verification) run(ctx context.Context, l *look) error {
 		return err
 	}
 	items.places()
-	b := l.bundle
+	bundle := look.bundle
 	checking, stop := context.WithCancel(ctx)
 	defer stop()
 	file := func(i int, read bool) error {
-		good, err := items.file(checking, &b.Files[i], read)
-		v.count(&b.Files[i], good)
+		good, err := items.file(checking, &bundle.Files[i], read)
+		v.count(&bundle.Files[i], good)
 		return err
 	}
 	checked := make(chan error, 1)
 	go func() {
-		if l.each != nil {
-			checked <- l.each(checking, file)
+		if look.each != nil {
+			checked <- look.each(checking, file)
 			return
 		}
-		checked <- cas.Parallel(checking, 0, len(b.Files), func(_ context.Context, i int) error {
+		checked <- cas.Parallel(checking, 0, len(bundle.Files), func(_ context.Context, i int) error {
 			return file(i, false)
 		})
 	}()
-	if l.extra != nil && !v.options.AllowExtra { // runs while files are hashed, because it only lists directories
-		if v.report.Never, err = l.extra(ctx, items.view.Kinds(), v.fail); err != nil {
+	if look.extra != nil && !v.options.AllowExtra { // runs while files are hashed, because it only lists directories
+		if v.report.Never, err = look.extra(ctx, items.view.Kinds(), v.fail); err != nil {
 			stop()
 		}
 	}
@@ -289,18 +289,18 @@ func admit(trust *admission.Trust, b *Bundle) (*admission.Exam, error) {
 
 // manifest checks the manifest's signatures.
 func (v *verification) manifest() {
-	b := v.look.bundle
-	e, err := admit(v.trust, b)
+	bundle := v.look.bundle
+	e, err := admit(v.trust, bundle)
 	v.report.Manifest = e
 	if _, expired := errors.AsType[*admission.ExpiredError](err); expired {
 		v.fail(&Failure{Check: CheckExpired, Err: err})
 	} else if err != nil {
 		v.fail(&Failure{Check: CheckSignatures, Err: err})
 	}
-	if b.Entrypoint != "" && !slices.ContainsFunc(b.Files, func(f manifest.File) bool {
-		return f.Ref == b.Entrypoint
+	if bundle.Entrypoint != "" && !slices.ContainsFunc(bundle.Files, func(f manifest.File) bool {
+		return f.Ref == bundle.Entrypoint
 	}) {
-		v.fail(&Failure{Check: CheckManifest, Expected: b.Entrypoint, Err: errEntrypoint})
+		v.fail(&Failure{Check: CheckManifest, Expected: bundle.Entrypoint, Err: errEntrypoint})
 	}
 }
 
@@ -313,15 +313,18 @@ func (v *verification) needs() {
 	}
 }
 
-// revoked reports files that the policy revokes.
+// revoked reports files that the policy revokes. Items among them are examined elsewhere.
 func (v *verification) revoked() {
 	b := v.look.bundle
 	Revoked(v.trust, b.Name, b.Files, func(f *manifest.File, d policy.Decision) {
+		if f.Ref != "" {
+			return
+		}
 		v.fail(&Failure{Check: CheckRevoked, Path: f.Path, Err: &NotAdmittedError{Name: b.Name, Decision: d}})
 	})
 }
 
-// Revoked calls report for each file of a bundle that the policy revokes. Items among them are examined elsewhere.
+// Revoked calls report for each file of a bundle that the policy revokes.
 func Revoked(t *admission.Trust, name string, files []manifest.File, report func(*manifest.File, policy.Decision)) {
 	ask := func(some []cas.Digest) policy.Decision {
 		// With a voucher the signers don't matter: only revocations of the root's and the project's policy remain.
@@ -336,10 +339,8 @@ func Revoked(t *admission.Trust, name string, files []manifest.File, report func
 		return
 	}
 	for i := range files {
-		if f := &files[i]; f.Ref == "" {
-			if d := ask(all[i : i+1]); d.Code == policy.DigestRevoked {
-				report(f, d)
-			}
+		if d := ask(all[i : i+1]); d.Code == policy.DigestRevoked {
+			report(&files[i], d)
 		}
 	}
 }

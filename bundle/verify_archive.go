@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
@@ -83,27 +82,28 @@ func (s *spool) Begin(h *archive.Head) error {
 }
 
 func (s *spool) wants(path string, evidence bool) bool {
-	return evidence || strings.HasPrefix(path, dotAI+"/")
+	_, item := s.bundle.Layout().In(path)
+	return evidence || item
 }
 
 // File implements archive.Sink.
-func (s *spool) File(e archive.Entry, r io.Reader) error {
+func (s *spool) File(entry archive.Entry, r io.Reader) error {
 	from := s.end
-	var w io.Writer = s
-	if _, have := s.at[e.Digest]; have || !s.wants(e.Path, e.Evidence) {
-		w = io.Discard
+	var out io.Writer = s
+	if _, have := s.at[entry.Digest]; have || !s.wants(entry.Path, entry.Evidence) {
+		out = io.Discard
 	}
 	first := make([]byte, longestLine)
 	n, err := io.ReadFull(r, first)
 	if err == nil || err == io.ErrUnexpectedEOF || err == io.EOF {
-		if _, err = w.Write(first[:n]); err == nil {
-			_, err = io.Copy(w, r)
+		if _, err = out.Write(first[:n]); err == nil {
+			_, err = io.Copy(out, r)
 		}
 	}
-	if line := scriptLine(first[:n]); line != "" && !e.Evidence {
-		s.scripts[e.Path] = line
+	if line := scriptLine(first[:n]); line != "" && !entry.Evidence {
+		s.scripts[entry.Path] = line
 	}
-	if failure := damage(e.Digest, err); failure != nil {
+	if failure := damage(entry.Digest, err); failure != nil {
 		if failure.Check != CheckDigest {
 			return err
 		}
@@ -111,12 +111,12 @@ func (s *spool) File(e archive.Entry, r io.Reader) error {
 		if s.file == nil {
 			s.mem = s.mem[:from]
 		}
-		s.bad[e.Digest] = err
-		if !e.Evidence {
-			s.failed[e.Path] = failure
+		s.bad[entry.Digest] = err
+		if !entry.Evidence {
+			s.failed[entry.Path] = failure
 		}
-	} else if w == io.Writer(s) {
-		s.at[e.Digest] = span{from, e.Size}
+	} else if out == io.Writer(s) {
+		s.at[entry.Digest] = span{from, entry.Size}
 	}
 	s.seen++
 	return nil

@@ -40,35 +40,49 @@ type hashing struct {
 type place struct {
 	path string
 	size int64
-	many bool // several files have this digest
+	more []string // further files with this digest
 }
 
-func (d *dirLook) index(b *Bundle) {
-	d.bundle = b
-	if b == nil {
+func (d *dirLook) index(bundle *Bundle) {
+	d.bundle = bundle
+	if bundle == nil {
 		return
 	}
-	d.places = make(map[cas.Digest]place, len(b.Files)+len(b.Evidence))
+	d.places = make(map[cas.Digest]place, len(bundle.Files)+len(bundle.Evidence))
 	add := func(at string, digest cas.Digest, size int64) {
-		_, many := d.places[digest]
-		d.places[digest] = place{at, size, many}
+		known, many := d.places[digest]
+		if many {
+			known.more = append(known.more, at)
+		} else {
+			known = place{path: at, size: size}
+		}
+		d.places[digest] = known
 	}
-	for i := range b.Evidence {
-		e := &b.Evidence[i]
+	for i := range bundle.Evidence {
+		e := &bundle.Evidence[i]
 		add(path.Join(d.home, e.Name), e.Digest, e.Size)
 	}
-	for i := range b.Files {
-		add(b.Files[i].Path, b.Files[i].Digest, b.Files[i].Size)
+	for i := range bundle.Files {
+		add(bundle.Files[i].Path, bundle.Files[i].Digest, bundle.Files[i].Size)
 	}
 }
 
-// Get implements cas.Getter with the bundle's files, which it hashes while reading.
-func (d *dirLook) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+// Get implements cas.Getter with the bundle's files, which it hashes while reading. If several files have the digest,
+// it reads an intact one: a damaged copy is a failure of that copy alone.
+func (d *dirLook) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	at, ok := d.places[id.Digest]
 	if !ok || id.Kind != cas.Blob {
 		return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
 	}
-	f, err := d.open(at.path)
+	name := at.path
+	for _, other := range at.more {
+		known, mode, failure, _ := d.bytes(ctx, name, id.Digest, at.size)
+		if known && mode.IsRegular() && failure == nil {
+			break
+		}
+		name = other
+	}
+	f, err := d.open(name)
 	if err != nil {
 		return cas.Object{}, err
 	}
@@ -91,18 +105,18 @@ func (d *dirLook) lstat(name string) (info fs.FileInfo, err error) {
 	return info, err
 }
 
-func (d *dirLook) check(ctx context.Context, f *manifest.File, read bool) *Failure {
+func (d *dirLook) check(ctx context.Context, file *manifest.File, read bool) *Failure {
 	known, found := false, fs.FileMode(0)
 	var err error
-	if !read || d.places[f.Digest].many {
+	if !read || len(d.places[file.Digest].more) > 0 {
 		var failure *Failure
-		if known, found, failure, err = d.bytes(ctx, f); failure != nil {
+		if known, found, failure, err = d.bytes(ctx, file.Path, file.Digest, file.Size); failure != nil {
 			return failure
 		}
 	}
 	if !known {
 		// Read already, or can't be opened: lstat gives the clearer error.
-		info, failed := d.lstat(f.Path)
+		info, failed := d.lstat(file.Path)
 		if failed != nil {
 			err = failed
 		} else {
@@ -111,7 +125,7 @@ func (d *dirLook) check(ctx context.Context, f *manifest.File, read bool) *Failu
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &Failure{Check: CheckMissing, Expected: f.Digest.String()}
+		return &Failure{Check: CheckMissing, Expected: file.Digest.String()}
 	case known && !found.IsRegular():
 		return &Failure{Check: CheckType, Expected: "a file", Found: typeOf(found)}
 	case err != nil:
@@ -121,8 +135,8 @@ func (d *dirLook) check(ctx context.Context, f *manifest.File, read bool) *Failu
 	if found&0o100 != 0 {
 		mode = cas.Exec
 	}
-	if d.modes && mode != f.Mode {
-		return &Failure{Check: CheckMode, Expected: f.Mode.String(), Found: mode.String()}
+	if d.modes && mode != file.Mode {
+		return &Failure{Check: CheckMode, Expected: file.Mode.String(), Found: mode.String()}
 	}
 	return nil
 }
@@ -139,19 +153,20 @@ func typeOf(m fs.FileMode) string {
 
 // bytes hashes a file and returns the mode of the opened file; known is false if none was opened. It reads a file
 // that differs to its end for its digest, and once more to see whether only line ends differ.
-func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (known bool, mode fs.FileMode, _ *Failure, _ error) {
+func (d *dirLook) bytes(ctx context.Context, name string, digest cas.Digest, size int64) (known bool, mode fs.FileMode,
+	_ *Failure, _ error) {
 	with, ok := d.hashes.Get().(*hashing)
 	if !ok {
 		with = &hashing{cas.NewHasher(), make([]byte, 64<<10)}
 	}
 	defer d.hashes.Put(with)
-	if f.Size < int64(len(with.buf)) {
-		if b, mode, err := d.in.Read(f.Path, with.buf); err == nil && int64(len(b)) == f.Size &&
-			cas.Sum(b) == f.Digest {
+	if size < int64(len(with.buf)) {
+		if b, mode, err := d.in.Read(name, with.buf); err == nil && int64(len(b)) == size &&
+			cas.Sum(b) == digest {
 			return true, mode, nil, nil
 		}
 	}
-	file, err := d.open(f.Path)
+	file, err := d.open(name)
 	if err != nil {
 		return false, 0, nil, err
 	}
@@ -164,32 +179,32 @@ func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (known bool, mode
 		return true, mode, nil, nil
 	}
 	with.h.Reset()
-	size, err := io.CopyBuffer(with.h, cas.Until(ctx, file), with.buf)
+	n, err := io.CopyBuffer(with.h, cas.Until(ctx, file), with.buf)
 	if err != nil {
 		return true, mode, &Failure{Check: CheckRead, Err: err}, nil
 	}
 	found := with.h.Digest()
-	if size == f.Size && found == f.Digest {
+	if n == size && found == digest {
 		return true, mode, nil, nil
 	}
-	failure := &Failure{Check: CheckDigest, Expected: f.Digest.String(), Found: found.String()}
-	if size != f.Size {
-		failure = &Failure{Check: CheckSize, Expected: fmt.Sprint(f.Size), Found: fmt.Sprint(size)}
+	failure := &Failure{Check: CheckDigest, Expected: digest.String(), Found: found.String()}
+	if n != size {
+		failure = &Failure{Check: CheckSize, Expected: fmt.Sprint(size), Found: fmt.Sprint(n)}
 	}
-	failure.OnlyLineEndings = d.otherEnds(ctx, f)
+	failure.OnlyLineEndings = d.otherEnds(ctx, name, digest)
 	return true, mode, failure, nil
 }
 
 // otherEnds reports whether a file would match the manifest with other line ends.
-func (d *dirLook) otherEnds(ctx context.Context, f *manifest.File) bool {
-	file, err := d.open(f.Path)
+func (d *dirLook) otherEnds(ctx context.Context, name string, digest cas.Digest) bool {
+	file, err := d.open(name)
 	if err != nil {
 		return false
 	}
 	defer file.Close()
 	ends := newLineEnds()
 	_, err = io.Copy(ends, cas.Until(ctx, file))
-	return err == nil && ends.is(f.Digest)
+	return err == nil && ends.is(digest)
 }
 
 // lineEnds hashes a file twice, with LF and with CR LF as its line ends.
@@ -205,22 +220,22 @@ func newLineEnds() *lineEnds {
 	return e
 }
 
-func (e *lineEnds) Write(b []byte) (int, error) {
-	for _, c := range b {
-		if e.cr && c != '\n' {
+func (e *lineEnds) Write(data []byte) (int, error) {
+	for _, char := range data {
+		if e.cr && char != '\n' {
 			e.both("\r", "\r")
 		}
-		e.cr = c == '\r'
-		switch c {
+		e.cr = char == '\r'
+		switch char {
 		case '\r':
 		case '\n':
 			e.both("\n", "\r\n")
 		default:
-			e.out[0].WriteByte(c)
-			e.out[1].WriteByte(c)
+			e.out[0].WriteByte(char)
+			e.out[1].WriteByte(char)
 		}
 	}
-	return len(b), nil
+	return len(data), nil
 }
 
 func (e *lineEnds) both(lf, crlf string) {
@@ -239,9 +254,14 @@ func (e *lineEnds) is(d cas.Digest) bool {
 	return e.lf.Digest() == d || e.crlf.Digest() == d
 }
 
-// extra lists the directories of the kinds and the directories outside .ai in which the manifest has files. It
-// doesn't enter directories that no tree contains, and returns them.
+// extra lists the directories of the kinds and the directories outside .ai in which the manifest has files, and of a
+// plugin all directories. It doesn't enter directories that no tree contains, and returns them.
 func (d *dirLook) extra(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) (never []string, err error) {
+	if d.bundle.Plugin != "" { // a plugin has no other files than its own
+		err := d.walk(ctx, ".", fail, &never)
+		slices.Sort(never)
+		return never, err
+	}
 	roots := map[string]bool{}
 	for _, k := range kinds {
 		roots[dotAI+"/"+k.Dir] = true
@@ -273,6 +293,14 @@ func below(roots map[string]bool, dir string) bool {
 	return false
 }
 
+// ofManifest reports whether a file of a plugin is the manifest or belongs to it.
+func (d *dirLook) ofManifest(file string) bool {
+	return file == PluginManifest || file == PluginKeys ||
+		slices.ContainsFunc(d.bundle.Evidence, func(e manifest.Evidence) bool {
+			return file == path.Join(d.home, e.Name)
+		})
+}
+
 func (d *dirLook) walk(ctx context.Context, dir string, fail func(*Failure), never *[]string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -285,24 +313,24 @@ func (d *dirLook) walk(ctx context.Context, dir string, fail func(*Failure), nev
 		return nil
 	}
 	for _, name := range names {
-		p := dir + "/" + name
-		if _, listed := d.bundle.File(p); listed {
+		path := path.Join(dir, name)
+		if _, listed := d.bundle.File(path); listed || d.bundle.Plugin != "" && d.ofManifest(path) {
 			continue
 		}
-		if portable.Droppings(name) {
-			*never = append(*never, p)
+		if portable.Droppings(name) || d.bundle.Plugin != "" && name == ".git" {
+			*never = append(*never, path)
 			continue
 		}
-		switch info, failed := fs.Lstat(d.fs, p); {
+		switch info, failed := fs.Lstat(d.fs, path); {
 		case errors.Is(failed, fs.ErrNotExist): // removed meanwhile
 		case failed != nil:
-			fail(&Failure{Check: CheckRead, Path: p, Err: failed})
-		case info.IsDir() && len(p) <= portable.MaxPath:
-			err = d.walk(ctx, p, fail, never)
+			fail(&Failure{Check: CheckRead, Path: path, Err: failed})
+		case info.IsDir() && len(path) <= portable.MaxPath:
+			err = d.walk(ctx, path, fail, never)
 		case info.Mode().IsRegular():
-			fail(&Failure{Check: CheckExtra, Path: p, Found: "a file"})
+			fail(&Failure{Check: CheckExtra, Path: path, Found: "a file"})
 		default:
-			fail(&Failure{Check: CheckExtra, Path: p, Found: typeOf(info.Mode())})
+			fail(&Failure{Check: CheckExtra, Path: path, Found: typeOf(info.Mode())})
 		}
 		if err != nil {
 			return err

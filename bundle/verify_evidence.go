@@ -26,31 +26,31 @@ const ProvenanceType = "https://slsa.dev/provenance/v1"
 func (v *verification) evidence(ctx context.Context) error {
 	why := map[string][]error{} // the errors of invalid evidence, by requirement
 	for i := range v.look.bundle.Evidence {
-		e := v.look.bundle.Evidence[i]
-		b, err := v.proof(ctx, &e)
+		evidence := v.look.bundle.Evidence[i]
+		data, err := v.proof(ctx, &evidence)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			f := damage(e.Digest, err)
-			f.Path = e.Name
+			f := damage(evidence.Digest, err)
+			f.Path = evidence.Name
 			v.fail(f)
 			continue
 		}
-		a := Attested{Evidence: e}
-		if e.Type == TypeEnvelope {
-			a.Signers, err = v.provenance(b, v.look.bundle.Subject, true)
+		attested := Attested{Evidence: evidence}
+		if evidence.Type == TypeEnvelope {
+			attested.Signers, err = v.provenance(data, v.look.bundle.Subject, true)
 			if err != nil {
-				why[Provenance] = append(why[Provenance], fmt.Errorf("%+q: %w", e.Name, err))
+				why[Provenance] = append(why[Provenance], fmt.Errorf("%+q: %w", evidence.Name, err))
 			}
 		}
-		if v.asksParts(&e) {
-			err = aboutSubject(e.Type, b, v.look.bundle.Subject)
-			if a.parts = err == nil; err != nil {
-				why[SBOM] = append(why[SBOM], fmt.Errorf("%+q: %w", e.Name, err))
+		if v.asksParts(&evidence) {
+			err = aboutSubject(evidence.Type, data, v.look.bundle.Subject)
+			if attested.parts = err == nil; err != nil {
+				why[SBOM] = append(why[SBOM], fmt.Errorf("%+q: %w", evidence.Name, err))
 			}
 		}
-		v.report.Evidence = append(v.report.Evidence, a)
+		v.report.Evidence = append(v.report.Evidence, attested)
 	}
 	v.statements()
 	for _, what := range v.options.Require {
@@ -98,38 +98,39 @@ func (v *verification) asksParts(e *manifest.Evidence) bool {
 
 // proof reads one file of evidence. It returns the bytes only of evidence that must be parsed.
 func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte, error) {
-	o, err := v.look.getter.Get(ctx, cas.ID{Kind: cas.Blob, Digest: e.Digest})
+	object, err := v.look.getter.Get(ctx, cas.ID{Kind: cas.Blob, Digest: e.Digest})
 	if err != nil {
 		return nil, err
 	}
-	defer o.Close()
-	if o.Size != e.Size {
-		return nil, fmt.Errorf("has %d bytes, the manifest says %d", o.Size, e.Size)
+	defer object.Close()
+	if object.Size != e.Size {
+		return nil, fmt.Errorf("has %d bytes, the manifest says %d", object.Size, e.Size)
 	}
 	if !v.asksParts(e) && (e.Type != TypeEnvelope || e.Size > attest.MaxEnvelope) {
-		_, err := io.Copy(io.Discard, cas.Until(ctx, o))
+		_, err := io.Copy(io.Discard, cas.Until(ctx, object))
 		return nil, err
 	}
-	return io.ReadAll(o)
+	return io.ReadAll(object)
 }
 
 // provenance returns the signers of a statement about how this bundle was made. Keys that may sign the manifest must
 // have signed it: as many of them as for the manifest, or one if the manifest itself names the statement. about is the
 // subject that the statement must name.
 func (v *verification) provenance(envelope []byte, about cas.Digest, named bool) ([]key.Fingerprint, error) {
-	b := v.look.bundle
+	bundle := v.look.bundle
 	signers, err := StatementSigners(v.trust, envelope, about)
 	if err != nil {
 		return nil, err
 	}
-	r := policy.Request{Name: b.Name, Purpose: policy.ToUse, Document: b.ID, Stripped: b.ID, Evidence: named}
+	r := policy.Request{Name: bundle.Name, Purpose: policy.ToUse, Document: bundle.ID, Stripped: bundle.ID,
+		Evidence: named}
 	var ids []key.Fingerprint
 	for _, k := range signers {
 		ids = append(ids, k.Fingerprint())
 		r.Signers = append(r.Signers, sign.Signer{Key: k, Format: sign.V2})
 	}
 	if d := v.trust.Decide(r); !d.Allowed {
-		return nil, &NotAdmittedError{Name: b.Name, Decision: d}
+		return nil, &NotAdmittedError{Name: bundle.Name, Decision: d}
 	}
 	return ids, nil
 }

@@ -26,6 +26,7 @@ type items struct {
 	view     *ai.View
 	admitter *ai.Admitter
 	listing  *Listing
+	layout   Layout
 }
 
 // dotAI is the directory of items.
@@ -34,7 +35,7 @@ const dotAI = ".ai"
 // newItems makes a view of the files that the manifest lists, and no others: unlisted files must not affect their
 // meaning.
 func (v *verification) newItems(ctx context.Context) (*items, error) {
-	s := &items{v: v}
+	items := &items{v: v, layout: v.look.bundle.Layout()}
 	listed := v.digests()
 	examiner := &Listing{Trust: v.trust, Listed: func(raw cas.Digest) bool {
 		_, ok := listed[raw]
@@ -42,18 +43,19 @@ func (v *verification) newItems(ctx context.Context) (*items, error) {
 	}}
 	b := v.look.bundle
 	var err error
-	s.space, s.view, err = View(ctx, v.look.getter, b.BundleID, b.Files, v.options.Below, examiner)
+	items.space, items.view, err = View(ctx, v.look.getter, b.FileList, b.Files, v.options.Below, examiner)
 	if err == nil {
-		s.admitter, s.listing = ai.NewAdmitter(s.view, examiner), examiner
+		items.admitter, items.listing = ai.NewAdmitter(items.view, examiner), examiner
 	}
-	return s, err
+	return items, err
 }
 
 // View returns a view of a bundle as its users will see it: its files, with bytes from src, are a space of the system
 // above the spaces below. Without t the bundle's extractors are ignored.
-func View(ctx context.Context, src cas.Getter, id string, files []manifest.File, below []*ai.Space,
+func View(ctx context.Context, src cas.Getter, list *manifest.FileList, files []manifest.File, below []*ai.Space,
 	t ai.Examiner) (*ai.Space, *ai.View, error) {
-	s := &ai.Space{Label: "bundle:" + id, Level: ai.System, FS: snapshot.FS(ctx, src, files, dotAI)}
+	s := &ai.Space{Label: "bundle:" + list.BundleID, Level: ai.System,
+		FS: snapshot.FS(ctx, src, files, LayoutOf(list).Items)}
 	for _, o := range below {
 		s.Requires = append(s.Requires, o.Label)
 	}
@@ -77,10 +79,30 @@ type Listing struct {
 	// Listed reports whether an admitted manifest lists bytes with this digest. Nil: none does. It must be safe for
 	// concurrent use.
 	Listed func(raw cas.Digest) bool
+	// Refused returns why the bundle of a space, by its label, isn't admitted, or nil. A signature of an item doesn't
+	// count for an item of such a bundle, or for one that was made of it as an unsigned plugin. Nil: all bundles are
+	// admitted.
+	Refused func(space, item string) error
 }
 
 // Examine implements ai.Examiner.
 func (l *Listing) Examine(s admission.Subject, r io.ReadSeeker, purpose policy.Purpose) (*admission.Exam, error) {
+	e, err := l.examine(s, r, purpose)
+	if err == nil && e.Decision.Allowed && purpose == policy.ToUse {
+		err = l.Refuses(s.From, s.Name)
+	}
+	return e, err
+}
+
+// Refuses returns why an item of a space isn't admitted, whatever its signatures, or nil.
+func (l *Listing) Refuses(space, item string) error {
+	if l == nil || l.Refused == nil {
+		return nil
+	}
+	return l.Refused(space, item)
+}
+
+func (l *Listing) examine(s admission.Subject, r io.ReadSeeker, purpose policy.Purpose) (*admission.Exam, error) {
 	e, err := l.Trust.Examine(s, r, purpose)
 	if err != nil || e.Decision.Code != policy.EvidenceOnly || l.Listed == nil || !l.Listed(e.Signed.Raw) {
 		return e, err
@@ -109,27 +131,29 @@ func (l *Listing) Unlisted(a *ai.Admission) (paths []string) {
 func (s *items) places() {
 	last, why := "", error(nil)
 	for i := range s.v.look.bundle.Files {
-		p := s.v.look.bundle.Files[i].Path
-		first, rest, _ := strings.Cut(p, "/")
-		dir := first
-		if first == dotAI {
+		path := s.v.look.bundle.Files[i].Path
+		dir, _, _ := strings.Cut(path, "/")
+		if rest, ok := s.layout.In(path); ok {
 			dir, _, _ = strings.Cut(rest, "/")
-			dir = dotAI + "/" + dir
+			dir = s.layout.Items + "/" + dir
 		}
 		if dir != last { // sorted paths mostly share the directory of the one before
 			last, why = dir, s.misplaced(dir)
 		}
 		if why != nil {
-			s.v.fail(&Failure{Check: CheckManifest, Path: p, Err: why})
+			s.v.fail(&Failure{Check: CheckManifest, Path: path, Err: why})
 		}
 	}
 }
 
 func (s *items) misplaced(dir string) error {
-	name, in := strings.CutPrefix(dir, dotAI+"/")
+	name, in := s.layout.In(dir)
+	top, _, _ := strings.Cut(s.layout.Items, "/")
 	switch {
-	case !in && dir != dotAI && strings.EqualFold(dir, dotAI):
+	case !in && dir != top && strings.EqualFold(dir, top):
 		return errOtherCase
+	case !in && dir == top:
+		return errNever
 	case !in:
 		return nil
 	case name == "" || recipe.Never(name):
@@ -149,8 +173,8 @@ var (
 )
 
 // file checks one file, and reports whether it matches the manifest; read means that its bytes were hashed already.
-func (s *items) file(ctx context.Context, f *manifest.File, read bool) (good bool, err error) {
-	at, isItem := s.at(f)
+func (s *items) file(ctx context.Context, file *manifest.File, read bool) (good bool, err error) {
+	at, isItem := s.at(file)
 	var it *ai.Item
 	if isItem {
 		// The getter returns only bytes that match the manifest, so they need not be read again.
@@ -158,23 +182,23 @@ func (s *items) file(ctx context.Context, f *manifest.File, read bool) (good boo
 			it = nil
 		}
 	}
-	failure := s.v.look.check(ctx, f, read || it != nil && it.Raw == f.Digest)
+	failure := s.v.look.check(ctx, file, read || it != nil && it.Raw == file.Digest)
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
 	if failure != nil {
-		failure.Path, failure.Ref = f.Path, f.Ref
+		failure.Path, failure.Ref = file.Path, file.Ref
 		s.v.fail(failure)
 		if failure.Check != CheckMode {
 			return false, nil
 		}
 	}
-	return failure == nil, s.item(ctx, f, isItem, it, err)
+	return failure == nil, s.item(ctx, file, isItem, it, err)
 }
 
 // at returns the item of a file, if the file's path is an item's.
 func (s *items) at(f *manifest.File) (ai.File, bool) {
-	p, ok := strings.CutPrefix(f.Path, dotAI+"/")
+	p, ok := s.layout.In(f.Path)
 	if !ok {
 		return ai.File{}, false
 	}
@@ -200,40 +224,43 @@ func (s *items) admit(ctx context.Context, it *ai.Item) (*ai.Admission, error) {
 }
 
 // item compares an item with the manifest's entry, and checks its own signature.
-func (s *items) item(ctx context.Context, f *manifest.File, isItem bool, it *ai.Item, err error) error {
+func (s *items) item(ctx context.Context, file *manifest.File, isItem bool, it *ai.Item, err error) error {
 	fail := func(c Check, expected, found string, err error) error {
-		s.v.fail(&Failure{Check: c, Path: f.Path, Ref: f.Ref, Expected: expected, Found: found, Err: err})
+		s.v.fail(&Failure{Check: c, Path: file.Path, Ref: file.Ref, Expected: expected, Found: found, Err: err})
 		return nil
 	}
 	switch {
 	case !isItem || errors.Is(err, ai.ErrAsset):
-		if f.Ref != "" {
-			return fail(CheckRef, "an asset", f.Ref, nil)
+		if file.Ref != "" {
+			return fail(CheckRef, "an asset", file.Ref, nil)
 		}
 		return nil
-	case err != nil && f.Ref == "":
+	case err != nil && file.Ref == "":
 		return nil // too large, or otherwise not an item
 	case err != nil:
 		return fail(CheckItem, "", "", err)
-	case f.Ref != it.Ref.String():
-		return fail(CheckRef, it.Ref.String(), f.Ref, nil)
-	case f.Version != it.Model.Version && (f.Version != "" || manifest.CheckVersion(it.Model.Version) == nil):
+	case file.Ref != it.Ref.String():
+		return fail(CheckRef, it.Ref.String(), file.Ref, nil)
+	case MayHave(s.v.look.bundle.FileList, it.Model) != nil:
+		return fail(CheckItem, "", "", MayHave(s.v.look.bundle.FileList, it.Model))
+	case file.Version != it.Model.Version && (file.Version != "" || manifest.CheckVersion(it.Model.Version) == nil):
 		// A manifest can't contain an invalid version.
-		fail(CheckVersion, it.Model.Version, f.Version, nil)
+		fail(CheckVersion, it.Model.Version, file.Version, nil)
 	}
-	a, err := s.admit(ctx, it)
+	admission, err := s.admit(ctx, it)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
 		return fail(CheckItem, "", "", err)
-	case !a.Decision.Allowed:
-		return fail(CheckItem, "", "", ai.NotAdmitted(it.Ref, f.Path, a.Decision))
+	case !admission.Decision.Allowed:
+		return fail(CheckItem, "", "", ai.NotAdmitted(it.Ref, file.Path, admission.Decision))
 	}
-	w := Vouched{Path: f.Path, Ref: f.Ref, Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers,
-		Reason: a.Decision.Reason()}
-	if a.Tree != nil {
-		w.Tree, w.Files = a.Tree.Digest, len(a.Tree.Files)
+	w := Vouched{Path: file.Path, Ref: file.Ref, Format: admission.Signed.Format, Listed: admission.Listed,
+		Signers: admission.Signers,
+		Reason:  admission.Decision.Reason()}
+	if admission.Tree != nil {
+		w.Tree, w.Files = admission.Tree.Digest, len(admission.Tree.Files)
 	}
 	s.v.mu.Lock()
 	defer s.v.mu.Unlock()

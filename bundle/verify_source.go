@@ -171,19 +171,19 @@ func (s given) each(ctx context.Context, do func(i int, read bool) error) error 
 }
 
 // check reads a file to its end, unless it was read.
-func (s given) check(ctx context.Context, f *manifest.File, read bool) *Failure {
+func (s given) check(ctx context.Context, file *manifest.File, read bool) *Failure {
 	if read {
 		return nil
 	}
-	o, err := s.store.Get(ctx, cas.ID{Kind: cas.Blob, Digest: f.Digest})
+	o, err := s.store.Get(ctx, cas.ID{Kind: cas.Blob, Digest: file.Digest})
 	if err == nil {
 		defer o.Close()
-		if o.Size != f.Size {
-			return &Failure{Check: CheckSize, Expected: fmt.Sprint(f.Size), Found: fmt.Sprint(o.Size)}
+		if o.Size != file.Size {
+			return &Failure{Check: CheckSize, Expected: fmt.Sprint(file.Size), Found: fmt.Sprint(o.Size)}
 		}
 		_, err = io.Copy(io.Discard, cas.Until(ctx, o))
 	}
-	return damage(f.Digest, err)
+	return damage(file.Digest, err)
 }
 
 // damage returns the failure for an object that the getter couldn't return intact.
@@ -199,39 +199,39 @@ func damage(want cas.Digest, err error) *Failure {
 	return &Failure{Check: CheckRead, Err: err}
 }
 
-// InDir is a bundle in a directory, with its manifest below .ai/bundles there.
+// InDir is a bundle in a directory, with its manifest where FindManifest finds it.
 func InDir(dir, id string) Source { return inDir{dir, id} }
 
 type inDir struct{ dir, id string }
 
 func (d inDir) look(ctx context.Context, _ *VerifyOptions, use func(*look) error) error {
-	at, err := ManifestPath(d.id)
-	if err != nil {
-		return err
-	}
 	// Spaces follow no links, even if another process replaces a directory meanwhile.
 	space, err := ai.OpenDir(d.dir, d.id, ai.Project)
 	if err != nil {
 		return err
 	}
 	defer space.Close()
-	s := &dirLook{fs: space.FS, in: foldersOf(space), home: path.Dir(at), modes: runtime.GOOS != "windows"}
-	defer s.in.Close()
-	l := &look{getter: s, check: s.check, extra: s.extra}
-	f, err := s.fs.Open(at)
+	at, err := FindManifest(space.FS, d.id)
 	if err != nil {
 		return err
 	}
-	l.bundle, err = Read(io.LimitReader(f, MaxManifest))
+	dirLook := &dirLook{fs: space.FS, in: foldersOf(space), home: path.Dir(at), modes: runtime.GOOS != "windows"}
+	defer dirLook.in.Close()
+	look := &look{getter: dirLook, check: dirLook.check, extra: dirLook.extra}
+	f, err := dirLook.fs.Open(at)
+	if err != nil {
+		return err
+	}
+	look.bundle, err = Read(io.LimitReader(f, MaxManifest))
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
 	switch {
 	case err != nil:
-		l.bundle, l.failures = nil, []*Failure{{Check: CheckManifest, Path: at, Err: err}}
-	case l.bundle.BundleID != d.id:
-		l.failures = []*Failure{{Check: CheckManifest, Path: at, Expected: d.id, Found: l.bundle.BundleID}}
+		look.bundle, look.failures = nil, []*Failure{{Check: CheckManifest, Path: at, Err: err}}
+	case look.bundle.BundleID != d.id:
+		look.failures = []*Failure{{Check: CheckManifest, Path: at, Expected: d.id, Found: look.bundle.BundleID}}
 	}
-	s.index(l.bundle)
-	return use(l)
+	dirLook.index(look.bundle)
+	return use(look)
 }

@@ -238,6 +238,33 @@ func TestVerifyDirectory(t *testing.T) {
 }
 
 // TestVerifyItems is about what a manifest says of items, in a bundle whose bytes are all right.
+// TestVerifyCopies: of several files with one content only the damaged one is refused, whichever is read for an item.
+func TestVerifyCopies(t *testing.T) {
+	const item = ".ai/knowledge/acme/note.md"
+	copies := []string{"a/note.md", item, "docs/note.md"}
+	p := newPack(t)
+	p.signItems(alice)
+	for _, name := range copies {
+		p.files[name] = &fstest.MapFile{Data: p.files[item].Data, Mode: 0o644}
+	}
+	p.make(manifest.FileList{}, alice)
+	for _, name := range copies {
+		for what, damage := range map[string]func(file string) error{
+			"changed": func(file string) error { return os.WriteFile(file, []byte("x"), 0o644) },
+			"removed": os.Remove,
+		} {
+			dir := p.dir()
+			if err := damage(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+				t.Fatal(err)
+			}
+			r := verify(t, bundle.InDir(dir, "acme/demo"), p.options())
+			if len(r.Failures) != 1 || r.Failures[0].Path != name || r.Failures[0].Check == bundle.CheckItem {
+				t.Errorf("%s: %s: %v", name, what, r.Failures)
+			}
+		}
+	}
+}
+
 func TestVerifyItems(t *testing.T) {
 	const helloAt, noteAt = ".ai/tools/acme/hello.sh", ".ai/knowledge/acme/note.md"
 	for name, c := range map[string]struct {

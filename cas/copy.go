@@ -142,26 +142,26 @@ func (c *copier) copyLeafs(ctx context.Context, leafs []leaf) error {
 	return c.explain(ctx, err, func(n int) (ID, int32) { return restIDs[n], leafs[rest[n]].parent })
 }
 
-// put puts the bytes of o into dst, after it has compared them with want.
-func (c *copier) put(ctx context.Context, o Object, want *leaf) error {
+// put puts the bytes of object into dst, after it has compared them with want.
+func (c *copier) put(ctx context.Context, object Object, want *leaf) error {
 	size := want.size
 	if size == anySize {
-		size = o.Size
+		size = object.Size
 	}
-	if o.Size != size {
-		return &DamagedError{ID: want.id, Err: fmt.Errorf("it has %d bytes, its tree lists %d", o.Size, size)}
+	if object.Size != size {
+		return &DamagedError{ID: want.id, Err: fmt.Errorf("it has %d bytes, its tree lists %d", object.Size, size)}
 	}
 	if size <= copySmall {
 		buf := buffers.Get().(*[]byte)
 		defer giveBuffer(buf)
-		b, err := readWhole(*buf, o, want.id, size)
+		b, err := readWhole(*buf, object, want.id, size)
 		if err != nil {
 			return err
 		}
 		*buf = b
 		return c.putBytes(ctx, want.id, b)
 	}
-	info, err := c.batch.Put(ctx, want.id.Kind, Verify(Info{want.id, size}, o))
+	info, err := c.batch.Put(ctx, want.id.Kind, Verify(Info{want.id, size}, object))
 	return c.count(want.id, info.Digest, size, err)
 }
 
@@ -247,23 +247,23 @@ var errPassedOver = errors.New("the store skipped it without an error")
 
 // explain adds the path to a fetchError; find returns the object at a position and the node that lists it.
 func (c *copier) explain(ctx context.Context, err error, find func(n int) (id ID, parent int32)) error {
-	e, ok := errors.AsType[*fetchError](err)
+	fetchError, ok := errors.AsType[*fetchError](err)
 	if !ok {
 		return err
 	}
-	id, parent := find(e.n)
+	id, parent := find(fetchError.n)
 	path, tree := "", ID{}
 	if parent != noParent {
 		tree = ID{TreeKind, c.nodes[parent].digest}
 		path = join(c.path(parent), c.name(ctx, tree, id))
 	}
 	switch {
-	case e.absent:
-		return missing(id, path, tree, e.err)
+	case fetchError.absent:
+		return missing(id, path, tree, fetchError.err)
 	case path == "":
-		return e.err
+		return fetchError.err
 	}
-	return fmt.Errorf("%q: %w", path, e.err)
+	return fmt.Errorf("%q: %w", path, fetchError.err)
 }
 
 // name returns the name of an object in a tree. The graph doesn't keep names of files, so name reads the tree again.

@@ -51,20 +51,20 @@ const (
 	anySize  = -1
 )
 
-func (g *graph) addNode(d Digest, parent int32, name string) (int32, error) {
-	if n, ok := g.index[d]; ok {
+func (g *graph) addNode(digest Digest, parent int32, name string) (int32, error) {
+	if n, ok := g.index[digest]; ok {
 		return n, nil
 	}
 	if err := g.room(parent); err != nil {
 		return 0, err
 	}
 	n := int32(len(g.nodes))
-	g.index[d] = n
+	g.index[digest] = n
 	before := 0
 	if parent != noParent {
 		before = g.nodes[parent].before + len(name) + 1
 	}
-	g.nodes = append(g.nodes, node{digest: d, parent: parent, name: name, before: before})
+	g.nodes = append(g.nodes, node{digest: digest, parent: parent, name: name, before: before})
 	return n, nil
 }
 
@@ -106,21 +106,21 @@ func (g *graph) addTree(n int32, entries []Entry) error {
 	var dirs []edge
 	file := ""
 	for i := range entries {
-		e := &entries[i]
-		if g.nodes[n].before+len(e.Name) > portable.MaxPath {
-			return portable.Check(join(g.path(n), e.Name)) // now, so that a copy of any depth ends
+		entry := &entries[i]
+		if g.nodes[n].before+len(entry.Name) > portable.MaxPath {
+			return portable.Check(join(g.path(n), entry.Name)) // now, so that a copy of any depth ends
 		}
-		if e.Mode != Dir {
-			if len(e.Name) > len(file) {
-				file = e.Name
+		if entry.Mode != Dir {
+			if len(entry.Name) > len(file) {
+				file = entry.Name
 			}
-			if err := g.addLeaf(e.ID(), n, e.Size); err != nil {
+			if err := g.addLeaf(entry.ID(), n, entry.Size); err != nil {
 				return err
 			}
 			continue
 		}
-		name := strings.Clone(e.Name) // a substring would keep all names of the tree in memory
-		child, err := g.addNode(e.Digest, n, name)
+		name := strings.Clone(entry.Name) // a substring would keep all names of the tree in memory
+		child, err := g.addNode(entry.Digest, n, name)
 		if err != nil {
 			return err
 		}

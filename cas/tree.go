@@ -69,30 +69,30 @@ func (e *Entry) ID() ID {
 func (c *treeCoder) checkTree(entries []Entry) (int, error) {
 	c.folds, c.spans = c.folds[:0], c.spans[:0]
 	for i := range entries {
-		e := &entries[i]
-		if err := portable.CheckName(e.Name); err != nil {
+		entry := &entries[i]
+		if err := portable.CheckName(entry.Name); err != nil {
 			return i, err
 		}
 		switch {
-		case e.Mode < File || e.Mode > Dir:
+		case entry.Mode < File || entry.Mode > Dir:
 			return i, errMode
-		case e.Digest.IsZero():
+		case entry.Digest.IsZero():
 			return i, errDigest
-		case e.Size < 0 || e.Size > canon.MaxInt || e.Mode == Dir && e.Size != 0:
+		case entry.Size < 0 || entry.Size > canon.MaxInt || entry.Mode == Dir && entry.Size != 0:
 			return i, errSize
-		case e.Mode == Dir && e.Digest == EmptyTree:
+		case entry.Mode == Dir && entry.Digest == EmptyTree:
 			return i, errEmptyDir
 		}
 		if i > 0 {
 			switch prev := &entries[i-1]; {
-			case prev.Name < e.Name:
-			case prev.Name == e.Name && (prev.Mode == Dir) != (e.Mode == Dir):
+			case prev.Name < entry.Name:
+			case prev.Name == entry.Name && (prev.Mode == Dir) != (entry.Mode == Dir):
 				return i, errBoth
 			default:
 				return i, errOrder
 			}
 		}
-		c.addFold(i, e.Name)
+		c.addFold(i, entry.Name)
 	}
 	return c.checkFolds(entries)
 }

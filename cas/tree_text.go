@@ -113,22 +113,22 @@ var errTooLarge = fmt.Errorf("tree: larger than %d entries or %d bytes", MaxTree
 func appendSection(dst []byte, entries []Entry, heading string, dirs bool) []byte {
 	var text [2 * Size]byte
 	for i := range entries {
-		e := &entries[i]
-		if e.Mode == Dir != dirs {
+		entry := &entries[i]
+		if entry.Mode == Dir != dirs {
 			continue
 		}
 		dst = append(append(dst, heading...), beginName...)
 		heading = ""
-		dst = append(append(dst, e.Name...), beginHash...)
-		putHex(&text, &e.Digest)
+		dst = append(append(dst, entry.Name...), beginHash...)
+		putHex(&text, &entry.Digest)
 		dst = append(dst, text[:]...)
-		switch e.Mode {
+		switch entry.Mode {
 		case Dir:
 			dst = append(dst, endDir...)
 		case File:
-			dst = append(strconv.AppendInt(append(dst, beginSize...), e.Size, 10), endFile...)
+			dst = append(strconv.AppendInt(append(dst, beginSize...), entry.Size, 10), endFile...)
 		case Exec:
-			dst = append(strconv.AppendInt(append(dst, beginSize...), e.Size, 10), endExec...)
+			dst = append(strconv.AppendInt(append(dst, beginSize...), entry.Size, 10), endExec...)
 		}
 	}
 	return dst
@@ -166,24 +166,24 @@ func (c *treeCoder) parse(dst []Entry, b []byte) ([]Entry, error) {
 }
 
 // quick parses a valid tree. If ok is false, slow parses the bytes again and finds the error.
-func (c *treeCoder) quick(dst []Entry, b []byte) (out []Entry, ok bool) {
-	if len(b) > MaxTreeBytes || !bytes.HasPrefix(b, []byte(treeFormat)) {
+func (c *treeCoder) quick(dst []Entry, data []byte) (out []Entry, ok bool) {
+	if len(data) > MaxTreeBytes || !bytes.HasPrefix(data, []byte(treeFormat)) {
 		return nil, false
 	}
 	c.begin()
-	b = b[len(treeFormat):]
+	data = data[len(treeFormat):]
 	first := len(dst)
-	if bytes.HasPrefix(b, []byte(filesLine)) {
-		if dst, b, ok = c.quickSection(dst, b[len(filesLine):], false); !ok {
+	if bytes.HasPrefix(data, []byte(filesLine)) {
+		if dst, data, ok = c.quickSection(dst, data[len(filesLine):], false); !ok {
 			return nil, false
 		}
 	}
-	if bytes.HasPrefix(b, []byte(dirsLine)) {
-		if c.dirs, b, ok = c.quickSection(c.dirs, b[len(dirsLine):], true); !ok {
+	if bytes.HasPrefix(data, []byte(dirsLine)) {
+		if c.dirs, data, ok = c.quickSection(c.dirs, data[len(dirsLine):], true); !ok {
 			return nil, false
 		}
 	}
-	if len(b) > 0 || len(c.ends) > MaxTreeEntries {
+	if len(data) > 0 || len(c.ends) > MaxTreeEntries {
 		return nil, false
 	}
 	dst, _, err := c.finish(dst, first)
@@ -191,57 +191,57 @@ func (c *treeCoder) quick(dst []Entry, b []byte) (out []Entry, ok bool) {
 }
 
 // quickSection reads one or more entries up to the end of their section.
-func (c *treeCoder) quickSection(dst []Entry, b []byte, dirs bool) (out []Entry, rest []byte, ok bool) {
-	for bytes.HasPrefix(b, []byte(beginName)) {
-		b = b[len(beginName):]
-		n := bytes.IndexByte(b, '"')
-		if n < 0 || len(b) < n+len(beginHash)+2*Size || string(b[n:n+len(beginHash)]) != beginHash {
+func (c *treeCoder) quickSection(dst []Entry, data []byte, dirs bool) (out []Entry, rest []byte, ok bool) {
+	for bytes.HasPrefix(data, []byte(beginName)) {
+		data = data[len(beginName):]
+		n := bytes.IndexByte(data, '"')
+		if n < 0 || len(data) < n+len(beginHash)+2*Size || string(data[n:n+len(beginHash)]) != beginHash {
 			return nil, nil, false
 		}
-		c.names = append(c.names, b[:n]...)
+		c.names = append(c.names, data[:n]...)
 		c.ends = append(c.ends, int32(len(c.names)))
-		b = b[n+len(beginHash):]
+		data = data[n+len(beginHash):]
 		dst = append(dst, Entry{Mode: Dir})
 		e := &dst[len(dst)-1]
-		if !getHex(&e.Digest, (*[2 * Size]byte)(b)) {
+		if !getHex(&e.Digest, (*[2 * Size]byte)(data)) {
 			return nil, nil, false
 		}
-		b = b[2*Size:]
+		data = data[2*Size:]
 		if dirs {
-			if !bytes.HasPrefix(b, []byte(endDir)) {
+			if !bytes.HasPrefix(data, []byte(endDir)) {
 				return nil, nil, false
 			}
-			b = b[len(endDir):]
-		} else if b, ok = e.quickFile(b); !ok {
+			data = data[len(endDir):]
+		} else if data, ok = e.quickFile(data); !ok {
 			return nil, nil, false
 		}
 		ok = true
 	}
-	return dst, b, ok
+	return dst, data, ok
 }
 
 // quickFile reads the fields that only files have.
-func (e *Entry) quickFile(b []byte) (rest []byte, ok bool) {
-	if !bytes.HasPrefix(b, []byte(beginSize)) {
+func (e *Entry) quickFile(data []byte) (rest []byte, ok bool) {
+	if !bytes.HasPrefix(data, []byte(beginSize)) {
 		return nil, false
 	}
-	b = b[len(beginSize):]
+	data = data[len(beginSize):]
 	i := 0
-	for ; i < len(b) && i < 16 && '0' <= b[i] && b[i] <= '9'; i++ {
-		e.Size = e.Size*10 + int64(b[i]-'0')
+	for ; i < len(data) && i < 16 && '0' <= data[i] && data[i] <= '9'; i++ {
+		e.Size = e.Size*10 + int64(data[i]-'0')
 	}
-	if i == 0 || i > 1 && b[0] == '0' {
+	if i == 0 || i > 1 && data[0] == '0' {
 		return nil, false
 	}
-	switch b = b[i:]; {
-	case bytes.HasPrefix(b, []byte(endFile)):
+	switch data = data[i:]; {
+	case bytes.HasPrefix(data, []byte(endFile)):
 		e.Mode = File
-	case bytes.HasPrefix(b, []byte(endExec)):
+	case bytes.HasPrefix(data, []byte(endExec)):
 		e.Mode = Exec
 	default:
 		return nil, false
 	}
-	return b[len(endFile):], true
+	return data[len(endFile):], true
 }
 
 // begin prepares c for reading a tree.
@@ -258,19 +258,19 @@ func (c *treeCoder) finish(dst []Entry, first int) (out []Entry, bad int, err er
 
 // slow parses a tree with a Scanner, which reports errors with their lines.
 func (c *treeCoder) slow(dst []Entry, b []byte) ([]Entry, error) {
-	s := c.scan
-	s.ResetBytes(b)
-	if s.Header() && len(s.Comments()) > 0 {
-		return dst, s.Errorf("signature lines are not allowed in a tree")
+	scanner := c.scan
+	scanner.ResetBytes(b)
+	if scanner.Header() && len(scanner.Comments()) > 0 {
+		return dst, scanner.Errorf("signature lines are not allowed in a tree")
 	}
 	c.begin()
 	first := len(dst)
-	for s.Scan() {
+	for scanner.Scan() {
 		e, err := c.entry()
 		if err != nil {
-			return dst[:first], &TreeError{Line: s.Line(), Name: string(s.Key()), Err: err}
+			return dst[:first], &TreeError{Line: scanner.Line(), Name: string(scanner.Key()), Err: err}
 		}
-		c.names = append(c.names, s.Key()...)
+		c.names = append(c.names, scanner.Key()...)
 		c.ends = append(c.ends, int32(len(c.names)))
 		if e.Mode == Dir {
 			c.dirs = append(c.dirs, e)
@@ -278,7 +278,7 @@ func (c *treeCoder) slow(dst []Entry, b []byte) ([]Entry, error) {
 			dst = append(dst, e)
 		}
 	}
-	if err := s.Err(); err != nil {
+	if err := scanner.Err(); err != nil {
 		return dst[:first], err
 	}
 	dst, bad, err := c.finish(dst, first)
@@ -289,25 +289,25 @@ func (c *treeCoder) slow(dst []Entry, b []byte) ([]Entry, error) {
 }
 
 // entry returns the scanner's current entry, without its name.
-func (c *treeCoder) entry() (e Entry, err error) {
+func (c *treeCoder) entry() (entry Entry, err error) {
 	s := c.scan
-	if e.Digest, err = ParseDigest(s.Str(atDigest)); err != nil {
-		return e, err
+	if entry.Digest, err = ParseDigest(s.Str(atDigest)); err != nil {
+		return entry, err
 	}
 	if s.Section() == inDirs {
-		e.Mode = Dir
-		return e, nil
+		entry.Mode = Dir
+		return entry, nil
 	}
-	e.Size = s.Int(atSize)
+	entry.Size = s.Int(atSize)
 	switch string(s.Str(atMode)) {
 	case "file":
-		e.Mode = File
+		entry.Mode = File
 	case "exec":
-		e.Mode = Exec
+		entry.Mode = Exec
 	default:
-		return e, errMode
+		return entry, errMode
 	}
-	return e, nil
+	return entry, nil
 }
 
 // name sets the names of the entries. All names share one allocation.

@@ -46,20 +46,20 @@ func TreeIn(o Object, id ID, see func(b []byte) error) ([]Entry, error) {
 	}
 	buf := buffers.Get().(*[]byte)
 	defer giveBuffer(buf)
-	b, err := readWhole(*buf, o, id, o.Size)
+	data, err := readWhole(*buf, o, id, o.Size)
 	if err != nil {
 		return nil, err
 	}
-	*buf = b
-	if found := Sum(b); found != id.Digest {
+	*buf = data
+	if found := Sum(data); found != id.Digest {
 		return nil, &DamagedError{ID: id, Found: found}
 	}
-	out, err := ParseTree(nil, b)
+	out, err := ParseTree(nil, data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	if see != nil {
-		err = see(b)
+		err = see(data)
 	}
 	return out, err
 }
@@ -173,20 +173,20 @@ func (w *walker) tree(id ID, path string, entries []Entry) error {
 	}
 	var ahead [][]Entry // of the next directories
 	for i := range entries {
-		e := &entries[i]
-		p := join(path, e.Name)
-		if len(p) > portable.MaxPath {
-			return portable.Check(p)
+		entry := &entries[i]
+		child := join(path, entry.Name)
+		if len(child) > portable.MaxPath {
+			return portable.Check(child)
 		}
 		if w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
 		}
-		err := w.visit(p, *e)
-		skip := err == fs.SkipDir && e.Mode == Dir
+		err := w.visit(child, *entry)
+		skip := err == fs.SkipDir && entry.Mode == Dir
 		if err != nil && !skip {
 			return err
 		}
-		if e.Mode != Dir {
+		if entry.Mode != Dir {
 			continue
 		}
 		if len(ahead) == 0 && !skip {
@@ -200,7 +200,7 @@ func (w *walker) tree(id ID, path string, entries []Entry) error {
 		if skip {
 			continue
 		}
-		if err := w.dir(id, p, e, below); err != nil {
+		if err := w.dir(id, child, entry, below); err != nil {
 			return err
 		}
 	}
@@ -215,18 +215,18 @@ func join(dir, name string) string {
 }
 
 // dir visits the content of a directory. entries is nil unless readAhead has read them.
-func (w *walker) dir(parent ID, path string, e *Entry, entries []Entry) error {
+func (w *walker) dir(parent ID, path string, entry *Entry, entries []Entry) error {
 	if entries == nil {
 		var err error
-		entries, err = ReadTree(w.ctx, w.src, e.Digest)
+		entries, err = ReadTree(w.ctx, w.src, entry.Digest)
 		if errors.Is(err, fs.ErrNotExist) {
-			return missing(e.ID(), path, parent, err)
+			return missing(entry.ID(), path, parent, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", path, err)
 		}
 	}
-	return w.tree(e.ID(), path, entries)
+	return w.tree(entry.ID(), path, entries)
 }
 
 // hold adds n to the number of held entries, unless that exceeds the limit.

@@ -23,19 +23,19 @@ type verifier struct {
 	err  error // of every later Read
 }
 
-func (v *verifier) Read(p []byte) (int, error) {
-	if v.err != nil || len(p) == 0 {
+func (v *verifier) Read(data []byte) (int, error) {
+	if v.err != nil || len(data) == 0 {
 		return 0, v.err
 	}
 	if v.left == 0 {
 		v.err = v.end()
 		return 0, v.err
 	}
-	if int64(len(p)) > v.left {
-		p = p[:v.left]
+	if int64(len(data)) > v.left {
+		data = data[:v.left]
 	}
-	n, err := v.r.Read(p)
-	v.h.Write(p[:n])
+	n, err := v.r.Read(data)
+	v.h.Write(data[:n])
 	v.left -= int64(n)
 	if err == io.EOF {
 		if v.left > 0 {

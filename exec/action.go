@@ -43,6 +43,11 @@ func (p *Plan) programs(request env.Request, made *env.Env, base *Base) error {
 			}
 			p.Action.Programs[name] = primitive.Program{Path: name}
 			all = append(all, found[1:]...)
+			for _, interpreter := range found[1:] {
+				if p.Shim == nil && i < needed {
+					p.Shim = env.ShimOf(request, made, filepath.Base(interpreter.Path), interpreter)
+				}
+			}
 			continue
 		}
 		if i := slices.IndexFunc(made.Programs, func(q env.Program) bool { return q.Path == name }); i >= 0 {
@@ -61,28 +66,32 @@ func (p *Plan) programs(request env.Request, made *env.Env, base *Base) error {
 		}
 		p.Action.Programs[name] = primitive.Program{Path: found[0].Path}
 		all = append(all, found...)
+		if i < needed && p.Shim == nil {
+			p.Shim = env.ShimOf(request, made, name, found[0])
+		}
 	}
 	p.found = all
 	seen := map[string]bool{}
-	for _, q := range all {
-		if err := p.unfit(q); err != nil {
+	for _, program := range all {
+		if err := p.unfit(program); err != nil {
 			return ConfigError(p.call.Ref, err)
 		}
-		if seen[q.Path] {
+		if seen[program.Path] {
 			continue
 		}
-		seen[q.Path] = true
-		used := record.Program{Digest: q.Digest, Name: lock.ProgramName(q.Path), Path: q.Path, Version: q.Version}
+		seen[program.Path] = true
+		used := record.Program{Digest: program.Digest, Name: lock.ProgramName(program.Path), Path: program.Path,
+			Version: program.Version}
 		if base.Program != nil {
-			if locked := base.Program(used.Name, q.Digest); locked != nil {
-				used.Pinned = locked.Digest == q.Digest
+			if locked := base.Program(used.Name, program.Digest); locked != nil {
+				used.Pinned = locked.Digest == program.Digest
 				if !used.Pinned && p.policies.Floor().Enforce {
-					return pin{p.call.Ref, used.Name, q.Path, locked.Digest, q.Digest}.mismatch()
+					return pin{p.call.Ref, used.Name, program.Path, locked.Digest, program.Digest}.mismatch()
 				}
 			}
 		}
 		if !used.Pinned && p.policies.Floor().Enforce {
-			return pin{ref: p.call.Ref, name: used.Name, path: q.Path, found: q.Digest}.mismatch()
+			return pin{ref: p.call.Ref, name: used.Name, path: program.Path, found: program.Digest}.mismatch()
 		}
 		p.Programs = append(p.Programs, used)
 	}
@@ -162,12 +171,9 @@ func (p *Plan) open(path string) (*os.File, error) {
 
 // action makes the action from the decision.
 func (p *Plan) action() error {
-	need := p.policies.Floor().Floor
-	if p.Stranger || p.Dev {
-		need = max(need, floor.Landlock)
-		if s := p.policies.Floor().Strangers; s != floor.Unset {
-			need = max(p.policies.Floor().Floor, s)
-		}
+	need := p.need()
+	if p.Derived != "" && p.Risk < declared.Destructive {
+		need = max(need, floor.Landlock) // the risk is that low only in a sandbox
 	}
 	spec := sandbox.Spec{
 		Level: need,
@@ -186,6 +192,9 @@ func (p *Plan) action() error {
 	if p.scratch != nil {
 		spec.Write = []string{p.scratch.Home, p.scratch.Temp}
 		p.Action.Dir, p.Action.Scratch = cmp.Or(p.Work, p.scratch.Home), p.scratch.Dir
+	}
+	if p.data != "" {
+		spec.Data = []string{p.data}
 	}
 	for _, q := range p.found {
 		spec.Read = append(spec.Read, p.kernel.around(q)...)
@@ -209,13 +218,20 @@ func (p *Plan) action() error {
 			files.Write = append(files.Write, abs)
 			continue
 		}
-		read, write, err := whole(abs)
-		if err != nil {
-			return filesError(p.call.Ref, at, err)
+		files.Write = append(files.Write, abs)
+		if info, err := os.Lstat(filepath.Join(abs, ".ai")); err == nil && info.IsDir() {
+			if below, err := p.granted(outputs, true); err == nil { // else a link, which is not followed
+				files.Write = append(files.Write, below)
+			}
 		}
-		files.Read, files.Write = append(files.Read, read...), append(files.Write, write...)
 	}
 	spec.Read, spec.Write = append(spec.Read, files.Read...), append(spec.Write, files.Write...)
+	if slices.Contains(files.Write, p.project) {
+		for _, name := range kept { // also those that don't exist
+			files.Read = append(files.Read, filepath.Join(p.project, name))
+		}
+		spec.Keep = files.Read[len(files.Read)-len(kept):]
+	}
 	switch {
 	case p.Work != "":
 		spec.Write = append(spec.Write, p.Work)
@@ -232,6 +248,18 @@ func (p *Plan) action() error {
 	p.Action.Share = fmt.Sprintf("%q %q %s", p.call.Principal, p.call.Tenant, p.Set)
 	p.Action.Hold = p.hold
 	return nil
+}
+
+// need returns the least sandbox that the policies require.
+func (p *Plan) need() floor.Level {
+	least := p.policies.Floor()
+	switch {
+	case !p.Stranger && !p.Dev:
+		return least.Floor
+	case least.Strangers != floor.Unset:
+		return max(least.Floor, least.Strangers)
+	}
+	return max(least.Floor, floor.Landlock)
 }
 
 // stranger reports whether another signer's item takes part in the call, or in one that led to it.
@@ -293,24 +321,6 @@ func (k *Kernel) private(dir string) bool {
 // outputs is the only part of .ai that calls may write.
 const outputs = ".ai/outputs"
 
-// whole returns the paths of a project that a call with write access to all of it may read and write: all but kept,
-// which it may only read. A missing kept file must not be created, so the call can't add files to the project's root.
-func whole(project string) (read, write []string, err error) {
-	entries, err := os.ReadDir(project)
-	for _, e := range entries {
-		at := filepath.Join(project, e.Name())
-		if slices.Contains(kept, e.Name()) {
-			read = append(read, at)
-		} else if e.IsDir() || e.Type().IsRegular() {
-			write = append(write, at)
-		}
-	}
-	if len(read) == len(kept) {
-		return read, []string{project}, err
-	}
-	return append(read, project), write, err
-}
-
 // kept are the files and directories of a project that no call may write.
 var kept = []string{".ai", ".git", "rye.lock", "rye.yaml"}
 
@@ -348,8 +358,12 @@ func (p *Plan) granted(at string, write bool) (string, error) {
 	return filepath.Join(p.project, filepath.FromSlash(at)), nil
 }
 
-// make creates the granted directories in outputs. If a link replaces one meanwhile, the sandbox refuses it.
+// make creates the data of the plugin, and the granted directories in outputs. If a link replaces one meanwhile, the
+// sandbox refuses it.
 func (p *Plan) make() error {
+	if err := p.makeData(); err != nil {
+		return err
+	}
 	if len(p.outputs) == 0 {
 		return nil
 	}

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rye-build/rye/exec/primitive"
@@ -30,6 +31,44 @@ func TestDenied(t *testing.T) {
 		if last := records[len(records)-1]; !slices.Contains(r.Enforced, text) ||
 			w.proved(r).Outcome.Sandbox != "netns "+text || last.Outcome.Sandbox != "netns "+text {
 			t.Errorf("%q, %+v", r.Enforced, last.Outcome)
+		}
+	}
+}
+
+// TestChanged: a call whose files aren't where its program put them fails and says where they are. One that failed for
+// want of a place to create a file says why there was none.
+func TestChanged(t *testing.T) {
+	w := newWorld(t).with("files: {read: [docs]}")
+	const aside, closed = `"a": exists; the tool's is "b"`, "nothing can be created in /p"
+	for _, c := range []struct {
+		name string
+		did  primitive.Result
+		want string
+	}{
+		{"elsewhere", primitive.Result{Asides: []string{aside, aside}}, aside + "\n" + aside},
+		{"elsewhere, and it failed", primitive.Result{Asides: []string{aside}, Failed: true, Failure: "no"},
+			aside + "\nno"},
+		{"many", primitive.Result{Asides: slices.Repeat([]string{aside}, 50)},
+			strings.TrimSpace(strings.Repeat(aside+"\n", 50))},
+		{"nowhere", primitive.Result{Closed: closed, Failed: true, Failure: "x: Permission denied"},
+			closed + "\nx: Permission denied"},
+		{"another failure", primitive.Result{Closed: closed, Failed: true, Failure: "no"}, "no"},
+		{"none", primitive.Result{Closed: closed}, ""},
+	} {
+		w.probe.do = func(context.Context, *primitive.Action, primitive.Sink) (*primitive.Result, error) {
+			did := c.did
+			did.Value, did.Level = map[string]any{}, 4
+			return &did, nil
+		}
+		r, err := w.prepare(call(x, nil)).Run(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := w.proved(r).Outcome.Sandbox
+		if r.Failure != c.want || r.Failed != (c.want != "") ||
+			len(c.did.Asides) > 0 && !strings.Contains(said, aside) ||
+			c.did.Closed != "" && !strings.Contains(said, closed) {
+			t.Errorf("%s: %+v, %q", c.name, r.Result, said)
 		}
 	}
 }

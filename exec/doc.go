@@ -71,6 +71,18 @@
 // or the list has a marker, that Python is asked, in the sandbox and without files or network: the only program that
 // starts before a call is logged. Commands of packages aren't installed.
 //
+// # Plugins
+//
+// A link may name a plugin (plugin: ID), a bundle whose id is above its own. All files of the bundle are then part of
+// the copy, below plugin/, and run as the chain's own files do. At each call the policies must admit the bundle's
+// manifest and revoke none of its files. A bundle's item can only name its own bundle. An item of the project can name
+// one of the lock: it then counts as another signer's, even if the user signed it.
+//
+// A chain that names plugin_data may write that directory, which is the only thing of the plugin that stays: it is in
+// the state directory, by project, tenant, bundle and who vouches for the bundle, and survives updates. Nothing in it
+// can be executed. If it isn't empty and a program of the machine takes part, which could interpret it, the result,
+// the log and the receipt say "unpinned: PLUGIN_DATA". A derived risk is at least write.
+//
 // # Answers
 //
 // A Starlark tool that another primitive runs may name a function of its file under answer. It is called with the
@@ -106,4 +118,5 @@
 //	project_path, user_space           these directories
 //	params_json                        the parameters, as JCS
 //	packages_path                      the directory of the packages, where a link has any
+//	plugin_root, plugin_data           the files of a plugin that a link names, and what the plugin may write
 package exec

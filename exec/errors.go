@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
@@ -82,10 +83,12 @@ func (p pin) mismatch() error {
 	if p.want.IsZero() {
 		e = fault.New(fault.NotLocked, "%q needs the program %q, and the lock doesn't pin %s", p.ref, p.name, p.path).
 			Because("the policy has toolchain: enforce, so programs must be pinned too")
-	} else {
-		e.Because("expected  "+p.want.String(), "found     "+p.found.String())
+		e.Try("rye lock")
+	} else { // a changed program is a weakening, which rye lock wants accepted by name
+		e.Because("expected  "+p.want.String(), "found     "+p.found.String()).
+			Try(fault.Command("rye lock --accept", p.name+" "+runtime.GOOS+"/"+runtime.GOARCH))
 	}
-	return e.Try("rye lock").On("ref", p.ref.String()).On("program", p.name).On("path", p.path).On("expected",
+	return e.On("ref", p.ref.String()).On("program", p.name).On("path", p.path).On("expected",
 		text(p.want)).On("found", text(p.found))
 }
 

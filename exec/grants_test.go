@@ -173,8 +173,8 @@ func TestFiles(t *testing.T) {
 		"what isn't there": {"{read: [docs, none, none/at/all]}", []string{"docs"}, nil, ""},
 		"outputs":          {"{write: [.ai/outputs/report/x]}", nil, []string{".ai/outputs/report/x"}, ""},
 		"everything":       {"{read: ['.']}", []string{"."}, nil, ""},
-		"everything, to write": {"{write: ['.']}", []string{".ai", ".git", "rye.lock", "rye.yaml"}, []string{"."},
-			""},
+		"everything, to write": {"{write: ['.']}", []string{".ai", ".git", "rye.lock", "rye.yaml"},
+			[]string{".", ".ai/outputs"}, ""},
 		"missing, to write":      {"{write: [none/x]}", nil, nil, `"none/x" does not exist: create it first`},
 		"half missing, to write": {"{write: [out/x]}", nil, nil, `"out/x" does not exist: create it first`},
 	} {
@@ -191,6 +191,7 @@ func TestFiles(t *testing.T) {
 		}
 		a := w.prepare(call(x, nil)).Action
 		s, f := a.Sandbox, a.Files
+		s.Read = append(s.Read, s.Keep...)
 		for _, got := range [][2][]string{{s.Read, s.Write}, {f.Read, f.Write}} {
 			if read, write := under(w, got[0]), under(w, got[1]); !slices.Equal(read, c.read) ||
 				!slices.Equal(write, c.write) {
@@ -208,9 +209,10 @@ func TestFiles(t *testing.T) {
 	w := newWorld(t).with("files: {write: ['.']}")
 	w.put(map[string]string{"docs/x": "", "note.txt": "", "rye.yaml": "{}\n"})
 	s := w.prepare(call(x, nil)).Action.Sandbox
-	if read, write := under(w, s.Read), under(w, s.Write); !slices.Equal(read, []string{".", ".ai", "rye.yaml"}) ||
-		!slices.Equal(write, []string{"docs", "note.txt"}) {
-		t.Errorf("reads %q, writes %q", read, write)
+	if keep, write := under(w, s.Keep), under(w, s.Write); !slices.Equal(keep,
+		[]string{".ai", ".git", "rye.lock", "rye.yaml"}) || !slices.Equal(write, []string{".", ".ai/outputs"}) ||
+		under(w, s.Read) != nil {
+		t.Errorf("keeps %q, writes %q, reads %q", keep, write, s.Read)
 	}
 	w = newWorld(t).with("files: {read: [docs]}")
 	w.kernel.Project = ""

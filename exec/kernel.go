@@ -23,7 +23,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A Kernel runs calls. It isn't changed once it is used, and is safe for many goroutines.
+// A Kernel runs calls. It isn't changed once it is used, and is safe for concurrent use.
 type Kernel struct {
 	Primitives map[string]primitive.Primitive // by the ids of their items
 	Copies     *materialise.Cache
@@ -31,11 +31,15 @@ type Kernel struct {
 	Offline    bool // no call reaches another machine
 	Now        func() time.Time
 
+	// Confines reports whether the sandbox of this machine enforces grants. Optional: nil is a machine without one.
+	Confines func() bool
+
 	// Own reports whether the user of this machine holds the private half of a key.
 	Own func(key.Fingerprint) bool
 
 	Project string // the directory that calls are about
 	User    string // that of the user's space; "" for none
+	Data    string // where plugins have their data; "" for nowhere
 	// Secret are files and directories that no call reads or writes whatever it was granted, and Forbidden those that
 	// no program is taken from.
 	Secret, Forbidden []string
@@ -66,6 +70,10 @@ type Base struct {
 	// and Objects has the bytes. Both are nil without a lock: then no tool has packages.
 	Artifacts func(name, version string) []file.Artifact
 	Objects   cas.Getter
+	// Plugins returns the plugins whose files tools run with; nil: there are none.
+	Plugins chain.Plugins
+	// Allow returns the rights that the project gives a server of a plugin, as rye.yaml has them now; nil: none.
+	Allow func(plugin, server string) ([]string, error)
 	// Known keeps the chains that were admitted; nil: none. Everything else of the base stays the same for as long.
 	Known *chain.Memory
 	// Dev is a tool that needs no signature, because the caller means to run it from the working tree.

@@ -59,7 +59,7 @@ func (p *Plan) addPackages(ctx context.Context, base *Base, named func(dir strin
 	if err != nil {
 		return err
 	}
-	p.Artifacts, p.Undecided, p.modules = set.Artifacts, set.Undecided, set.Copy
+	p.Artifacts, p.Undecided, p.Possible, p.modules = set.Artifacts, set.Undecided, set.Possible, set.Copy
 	if p.modules != nil {
 		p.Damage = cmp.Or(p.Damage, p.modules.Damage)
 		p.Action.Sandbox.Read = append(p.Action.Sandbox.Read, p.modules.Root)
@@ -78,6 +78,9 @@ func (p *Plan) addPackages(ctx context.Context, base *Base, named func(dir strin
 	return nil
 }
 
+// programs is the primitive that runs a program once, whichever one the chain ends in: a server answers no question.
+const programs = "rye/core/primitives/subprocess"
+
 // pythonTime is how many seconds a Python has to describe itself.
 const pythonTime = 60
 
@@ -86,7 +89,7 @@ const pythonTime = 60
 func (p *Plan) python(ctx context.Context) (*packages.Python, error) {
 	s, ok := p.primitive.(primitive.Starter)
 	var names []string
-	if ok {
+	if ok = ok && p.kernel.Primitives[programs] != nil; ok {
 		names = s.Starts(p.Config)
 	}
 	if len(names) != 1 || p.fromChain(names[0]) {
@@ -111,7 +114,7 @@ func (p *Plan) python(ctx context.Context) (*packages.Python, error) {
 	for _, q := range p.found {
 		a.Sandbox.Read = append(a.Sandbox.Read, p.kernel.around(q)...)
 	}
-	r, err := p.primitive.Run(ctx, &a, nil)
+	r, err := p.kernel.Primitives[programs].Run(ctx, &a, nil)
 	if err != nil {
 		return nil, err
 	}

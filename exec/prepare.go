@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -33,16 +34,20 @@ import (
 
 // A Decision is everything that was decided about a call, for answers and records. Nothing has been done yet.
 type Decision struct {
-	Chain    []chain.Link // from the tool to the primitive
-	Set      cas.Digest   // of the lock; zero without one
-	Params   map[string]any
-	Grants   chain.Grants
+	Chain  []chain.Link // from the tool to the primitive
+	Set    cas.Digest   // of the lock; zero without one
+	Params map[string]any
+	Grants chain.Grants
+	Risk   model.Risk // by which the policies decide
+	// Derived is why the tool, which declares no risk, has this one; "" if it declares one.
+	Derived  string
 	Stranger bool // another signer's, so the sandbox for strangers applies
 	Dev      bool
 	Config   map[string]any // of the primitive, with ${NAME} for secrets
 	Env      []string       // its variables, without secrets
 	Keys     []string       // the variables that .env and the chain set
 	Programs []record.Program
+	Shim     *env.Shim // that stands in PATH for the program to start; nil without one
 	Action   primitive.Action
 	Work     string // the working directory of a build step, empty and removed with the plan
 	Damage   error  // why a cached copy of the files had to be replaced
@@ -51,6 +56,8 @@ type Decision struct {
 	Asks      string // of a dry call, why it needs an approval; "" if it needs none
 	// Undecided is set for a dry call whose packages depend on a program that a dry call doesn't start.
 	Undecided bool
+	// Possible are the packages from which such a program would choose.
+	Possible []packages.Artifact
 }
 
 // A Plan is a decided call that can be run once. The caller closes it.
@@ -65,6 +72,7 @@ type Plan struct {
 	caller    *Caller
 	chain     *chain.Chain
 	tool      *model.Tool
+	variables map[string]string // that the process has secrets in beside the usual ones, by the secrets' names
 	primitive primitive.Primitive
 	copied    *materialise.Copy
 	modules   *materialise.Copy // of packages; nil where it names none
@@ -73,6 +81,7 @@ type Plan struct {
 	found     []env.Program
 	outputs   []string // of the project, to be made
 	toolPath  string   // of the tool's file, in the copy
+	data      string   // the directory of its plugin's data; "" for none
 	configure func(secrets map[string]string) (map[string]any, error)
 	ran       bool
 
@@ -104,7 +113,7 @@ type Target struct {
 // parameters, the error is CONFLICT.
 func (k *Kernel) Resolve(ctx context.Context, base *Base, call *Call) (*Target, error) {
 	source := chain.Source{Resolver: base.Resolver, Admit: base.Admit, Unlisted: base.Unlisted, Dev: base.Dev,
-		Own: k.Own, Memory: base.Known}
+		Own: k.Own, Memory: base.Known, Plugins: base.Plugins}
 	found, err := source.Find(ctx, call.Ref, func(found *ai.Chain) error { return k.fits(call, found) })
 	if err != nil {
 		return nil, err
@@ -116,6 +125,11 @@ func (k *Kernel) Resolve(ctx context.Context, base *Base, call *Call) (*Target, 
 			!found.Own}}
 	if err := plan.grant(base); err != nil {
 		return nil, err
+	}
+	confined := plan.need() >= floor.Landlock || k.Confines != nil && k.Confines()
+	plan.Risk, plan.Derived = plan.Grants.Risk(plan.tool, confined)
+	if plan.Derived != "" && found.Data && plan.Risk < declared.Write {
+		plan.Risk, plan.Derived = declared.Write, "it may write the data of its plugin"
 	}
 	schema, err := plan.complete()
 	if err != nil {
@@ -133,9 +147,10 @@ func (k *Kernel) Resolve(ctx context.Context, base *Base, call *Call) (*Target, 
 func (t *Target) Asked() *consent.Call { return t.plan.asked() }
 
 func (p *Plan) asked() *consent.Call {
-	c := p.call
+	c, tool := p.call, p.chain.Tool()
 	return &consent.Call{
-		Ref: c.Ref, Digest: p.chain.Tool().Raw, Risk: p.tool.Risk.String(), Params: p.Params, Set: p.Set,
+		Ref: c.Ref, Digest: tool.Raw, Risk: p.Risk.String(), Derived: p.Derived,
+		Declare: tool.Model.RiskLine(p.Risk), Params: p.Params, Set: p.Set,
 		Principal: c.Principal, Tenant: c.Tenant,
 		Approval: c.Approval, Attended: !c.Stranger,
 	}
@@ -175,6 +190,9 @@ func (p *Plan) grant(b *Base) (err error) {
 	var parent *chain.Grants
 	if p.caller != nil && !p.caller.unbound {
 		parent = &p.caller.Grants
+	}
+	if err := p.allow(b); err != nil {
+		return err
 	}
 	others := call.Stranger && !call.Declared || p.chain.Foreign
 	if p.Grants, err = b.Allowed(p.tool, call.Ref, others, parent); err != nil {
@@ -326,7 +344,8 @@ func (p *Plan) kept(schema *params.Schema) (ok bool, err error) {
 		return false, err
 	}
 	p.copied = p.kernel.Copies.Place(key)
-	if names, _ := p.names(); p.plain(schema, names) {
+	names, _ := p.names()
+	if p.addPluginNames(names) == nil && p.plain(schema, names) { // else preparing it in full reports the error
 		if p.Config, err = p.configure(nil); err == nil {
 			err = p.action()
 		}
@@ -336,7 +355,7 @@ func (p *Plan) kept(schema *params.Schema) (ok bool, err error) {
 		p.release, ok = keeper.Take(&p.Action)
 	}
 	if !ok {
-		p.copied, p.Config, p.Action, p.outputs = nil, nil, primitive.Action{}, nil
+		p.copied, p.Config, p.Action, p.outputs, p.data = nil, nil, primitive.Action{}, nil, ""
 	}
 	return ok, nil
 }
@@ -391,6 +410,9 @@ func (p *Plan) free() error {
 // fill makes the environment and the configuration of the chain.
 func (p *Plan) fill(ctx context.Context, base *Base, schema *params.Schema) error {
 	names, links := p.names()
+	if err := p.addPluginNames(names); err != nil {
+		return err
+	}
 	var own []env.Variable
 	var err error
 	if p.kernel.DotEnv != nil && base.Floor().DotEnv == floor.DotEnvProject {
@@ -478,7 +500,7 @@ func (p *Plan) thread() string {
 // Named returns the template names that rye defines. A name without a value is undefined in a call.
 func Named() []string {
 	return []string{"tool_path", "tool_dir", "tool_parent", "project_path", "user_space", "anchor_path", "runtime_lib",
-		"params_json", packagesPath}
+		"params_json", packagesPath, chain.PluginRoot, chain.PluginData}
 }
 
 // names returns the values of template names, and the links' declarations about their environment.
@@ -504,20 +526,20 @@ func (p *Plan) names() (map[string]string, []env.Link) {
 	ruled := false
 	links := make([]env.Link, 0, len(p.Chain))
 	for _, it := range p.chain.Chain.Links {
-		declared := it.Model.Tool
-		if declared.Primitive {
+		t := it.Model.Tool
+		if t.Primitive {
 			break
 		}
-		link := env.Link{Name: it.Ref.String(), EnvConfig: declared.EnvConfig}
+		link := env.Link{Name: it.Ref.String(), EnvConfig: t.EnvConfig}
 		// The anchor is by the rule of the first link that has one, and that one's paths count while it is active.
-		if !declared.Anchor.IsNull() && !ruled {
+		if !t.Anchor.IsNull() && !ruled {
 			ruled = true
 			if anchor != nil && anchor.Below == "" {
-				link.EnvPaths = declared.Anchor.Get("env_paths")
+				link.EnvPaths = t.Anchor.Get("env_paths")
 			}
 		}
 		links = append(links, link)
-		if lib := declared.Anchor.Get("lib").String(); lib != "" && names["runtime_lib"] == "" {
+		if lib := t.Anchor.Get("lib").String(); lib != "" && names["runtime_lib"] == "" {
 			names["runtime_lib"] = in(it.Space, path.Join(path.Dir(it.Path), lib))
 		}
 	}

@@ -6,8 +6,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -33,6 +35,7 @@ type Result struct {
 	Duration time.Duration
 	Receipt  []byte
 	Digest   cas.Digest // of the receipt
+	Data     string     // the directory of a plugin's data from which unpinned code could run; "" if none could
 }
 
 // newID returns an id for a call. Ids sort by time.
@@ -93,6 +96,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	result := &Result{ID: p.id, Began: p.kernel.Now()}
 	began := time.Now()
 	var did *primitive.Result
+	unpinned := p.interprets()
 	if err = p.make(); err == nil {
 		did, err = p.act(context.WithValue(ctx, callerKey{}, self), action, to, values, hide)
 	}
@@ -107,6 +111,11 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	} else {
 		result.Result = *did
 		p.denied(&result.Result)
+		if unpinned || p.interprets() {
+			result.Data = p.data
+			result.Enforced = append(slices.Clone(result.Enforced), "unpinned: "+PluginDataVariable)
+		}
+		changed(&result.Result)
 		p.judge(ctx, result)
 		end.Exit, end.Signal, end.Sandbox, end.Usage = did.Exit, did.Signal, level(&result.Result), usage(did.Usage)
 		if text, err := jcs.Append(nil, result.Value); err == nil {
@@ -165,18 +174,18 @@ func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, 
 }
 
 // do runs the action, and then the tool's answer function if it has one.
-func (p *Plan) do(ctx context.Context, a *primitive.Action, to primitive.Sink,
+func (p *Plan) do(ctx context.Context, action *primitive.Action, to primitive.Sink,
 	hide *redact.Redactor) (*primitive.Result, error) {
 	if p.tool.Answer == "" {
-		return p.primitive.Run(ctx, a, to)
+		return p.primitive.Run(ctx, action, to)
 	}
-	did, err := p.primitive.Run(ctx, a, aside{to})
+	did, err := p.primitive.Run(ctx, action, aside{to})
 	if did == nil || err != nil {
 		return did, err
 	}
 	clean := *did
 	clean.Value, clean.Failure = hide.Result(did.Value), hide.Text(did.Failure)
-	return p.answer(ctx, a, &clean, to, hide), nil
+	return p.answer(ctx, action, &clean, to, hide), nil
 }
 
 // judge sets the status and the code of a call that ran.
@@ -239,8 +248,8 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	tool := p.Chain[0]
 	call := record.Call{
 		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers,
-		Risk: p.tool.Risk.String(),
-		Set:  p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant,
+		Risk: p.Risk.String(), Derived: p.Derived,
+		Set: p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant,
 		Sandbox:   p.Action.Sandbox.Level.String(),
 		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: packages.Digest(p.Artifacts),
 	}
@@ -257,18 +266,19 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	if p.caller != nil {
 		call.Parent = p.caller.ID
 	}
-	l := p.Action.Sandbox.Limits
+	limits := p.Action.Sandbox.Limits
 	for name, n := range map[string]int64{
-		"wall_ms": l.Wall.Milliseconds(), "cpu_ms": l.CPU.Milliseconds(), "memory": l.Memory, "written": l.Written,
-		"output":    l.Output,
-		"processes": int64(l.Processes), "open_files": int64(l.Files),
+		"wall_ms": limits.Wall.Milliseconds(), "cpu_ms": limits.CPU.Milliseconds(), "memory": limits.Memory,
+		"written":   limits.Written,
+		"output":    limits.Output,
+		"processes": int64(limits.Processes), "open_files": int64(limits.Files),
 	} {
 		if n > 0 {
 			call.Limits[name] = n
 		}
 	}
-	if l.Wall > 0 {
-		call.Deadline = p.kernel.Now().Add(l.Wall)
+	if limits.Wall > 0 {
+		call.Deadline = p.kernel.Now().Add(limits.Wall)
 	}
 	var err error
 	if call.Grants, err = p.chain.Hash(p.Grants); err != nil {
@@ -312,8 +322,8 @@ const maxDenied = 4
 
 // denied says in the result, the receipt and the log which hosts the sandbox refused the program, and which it has. A
 // program seldom names the host itself when its proxy answers 403.
-func (p *Plan) denied(r *primitive.Result) {
-	if len(r.Denied) == 0 {
+func (p *Plan) denied(result *primitive.Result) {
+	if len(result.Denied) == 0 {
 		return
 	}
 	some := func(hosts []string) string {
@@ -323,12 +333,34 @@ func (p *Plan) denied(r *primitive.Result) {
 		}
 		return text
 	}
-	text := fmt.Sprintf("refused %s (declared: %s)", some(r.Denied), some(p.Action.Sandbox.Network.Hosts))
-	r.Enforced = append(slices.Clone(r.Enforced), text)
-	if r.Failed {
-		r.Failure = strings.TrimSpace(text + "\n" + r.Failure)
+	text := fmt.Sprintf("refused %s (declared: %s)", some(result.Denied), some(p.Action.Sandbox.Network.Hosts))
+	result.Enforced = append(slices.Clone(result.Enforced), text)
+	if result.Failed {
+		result.Failure = strings.TrimSpace(text + "\n" + result.Failure)
 	}
 }
+
+// changed says in the result, the receipt and the log which files aren't where the program put them, and, if it
+// failed, where it could create none.
+func changed(result *primitive.Result) {
+	if len(result.Asides) > 0 {
+		result.Enforced = append(slices.Clone(result.Enforced), fault.Clip(strings.Join(result.Asides, "; "), 300))
+		result.Failed, result.Failure = true,
+			strings.TrimSpace(fault.Clip(strings.Join(result.Asides, "\n"), 2000)+"\n"+result.Failure)
+	}
+	if result.Closed == "" {
+		return
+	}
+	result.Enforced = append(slices.Clone(result.Enforced), fault.Clip(result.Closed, 300))
+	if result.Failed && refused().MatchString(result.Failure) {
+		result.Failure = strings.TrimSpace(result.Closed + "\n" + result.Failure)
+	}
+}
+
+// refused matches what programs print when they can't create a file.
+var refused = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)permission denied|read-only file system|not permitted|\b(EACCES|EPERM|EROFS)\b`)
+})
 
 // level is what was enforced, as the log has it.
 func level(r *primitive.Result) string {

@@ -47,7 +47,7 @@ func (p *Plan) secrets(ctx context.Context) (vars map[string]string, all []strin
 		if !slices.Contains(p.Grants.Secrets, name) {
 			return nil, nil, p.withheld(name)
 		}
-		v, err := secret.Variable(name)
+		variable, err := secret.Variable(name)
 		value := ""
 		if err == nil && p.kernel.Secrets == nil {
 			err = secret.NotSet(name)
@@ -58,7 +58,13 @@ func (p *Plan) secrets(ctx context.Context) (vars map[string]string, all []strin
 		if err != nil {
 			return nil, nil, p.noSecret(err)
 		}
-		vars[v] = value
+		vars[variable] = value
+		if again := p.variables[name]; again != "" {
+			if err := env.Check(again, value); err != nil {
+				return nil, nil, p.noSecret(fault.New(fault.Config, "%v", err))
+			}
+			vars[again] = value
+		}
 		all = append(all, value)
 	}
 	if p.caller != nil {
@@ -143,23 +149,23 @@ func (p *Plan) redacted(r *redact.Redactor, err error) error {
 	return p.hidden(r, err)
 }
 
-func says(r *redact.Redactor, err error) bool {
+func says(redactor *redact.Redactor, err error) bool {
 	if err == nil {
 		return false
 	}
-	if text := err.Error(); r.Text(text) != text {
+	if text := err.Error(); redactor.Text(text) != text {
 		return true
 	}
 	if e, ok := err.(*fault.Error); ok {
-		if text := fmt.Sprint(e.Why, e.Hint, e.Details); r.Text(text) != text {
+		if text := fmt.Sprint(e.Why, e.Hint, e.Details); redactor.Text(text) != text {
 			return true
 		}
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		return says(r, e.Unwrap())
+		return says(redactor, e.Unwrap())
 	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), func(one error) bool { return says(r, one) })
+		return slices.ContainsFunc(e.Unwrap(), func(one error) bool { return says(redactor, one) })
 	}
 	return false
 }

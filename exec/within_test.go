@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/primitive"
 )
@@ -37,5 +39,37 @@ func TestThreadVariable(t *testing.T) {
 	}
 	if _, err := p.Run(t.Context(), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestThreadGrants: what a thread's tool may do is what its thread allows it, and never the call of a model: nothing
+// of the thread's budget would be reserved for that.
+func TestThreadGrants(t *testing.T) {
+	within := func(texts ...string) *capability.Set {
+		s, err := capability.ParseSet(texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &s
+	}
+	w := newWorld(t).with("permissions: [rye.execute.tool.acme.*, rye.load.knowledge.acme.note]")
+	for name, c := range map[string]struct {
+		within *capability.Set
+		want   int
+	}{
+		"no thread": {nil, 2}, "one of them": {within("rye.load.knowledge.*"), 1}, "others": {within("rye.sign.*"), 0},
+	} {
+		one := call(x, nil)
+		one.Within = c.within
+		if got := w.prepare(one).Grants.Permissions.Strings(); len(got) != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	w.with("tier_mapping: {general: m}")
+	priced := call(x, nil)
+	w.prepare(priced)
+	priced.Within = within("rye.*")
+	if _, err := w.kernel.Prepare(t.Context(), w.base(), priced); fault.CodeOf(err) != fault.Denied {
+		t.Errorf("a provider is called as a tool: %v", err)
 	}
 }

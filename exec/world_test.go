@@ -110,6 +110,7 @@ type world struct {
 	library      fstest.MapFS
 	user         *ai.Space
 	bundles      []*ai.Space
+	plugins      chain.Plugins
 }
 
 func newWorld(t testing.TB) *world {
@@ -150,6 +151,7 @@ func newWorld(t testing.TB) *world {
 		Now:     time.Now,
 		Own:     func(f key.Fingerprint) bool { return f == alice.Public().Fingerprint() },
 		Project: w.project, User: filepath.Join(dir, "home"),
+		Data:   filepath.Join(dir, "state", "plugins"),
 		Secret: []string{filepath.Join(dir, "secret")}, Forbidden: []string{w.project, filepath.Join(dir, "cache")},
 		Machine: machine,
 	}
@@ -228,7 +230,8 @@ func (w *world) view() *ai.View {
 func (w *world) base() *exec.Base {
 	w.Helper()
 	v, t := w.view(), w.trust()
-	b := &exec.Base{Policies: chain.Policies{Root: t.Root.Policy}, Resolver: v, Admit: ai.NewAdmitter(v, t)}
+	b := &exec.Base{Policies: chain.Policies{Root: t.Root.Policy}, Resolver: v, Admit: ai.NewAdmitter(v, t),
+		Plugins: w.plugins}
 	if t.Project != nil {
 		b.Project = t.Project.Policy
 	}

@@ -75,23 +75,23 @@ const (
 
 // assemble builds a side. A returned error isn't about the lock: the assembly collects what is wrong there.
 func assemble(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*assembly, error) {
-	a := newAssembly(l, id, o.Objects, o.Std)
-	if err := a.library.read(ctx, l); err != nil {
+	assembly := newAssembly(l, id, o.Objects, o.Std)
+	if err := assembly.library.read(ctx, l); err != nil {
 		return nil, err
 	}
-	if err := a.readBundles(ctx, o.Objects); err != nil {
+	if err := assembly.readBundles(ctx, o.Objects); err != nil {
 		return nil, err
 	}
-	a.checkRequires()
-	if err := a.readTrees(ctx); err != nil {
+	assembly.checkRequires()
+	if err := assembly.readTrees(ctx); err != nil {
 		return nil, err
 	}
-	a.place()
-	if len(a.library.wrong) > 0 {
-		a.add(&StdError{a.library.wrong})
+	assembly.place()
+	if len(assembly.library.wrong) > 0 {
+		assembly.add(&StdError{assembly.library.wrong})
 	}
-	a.makeSpaces(ctx)
-	return a, nil
+	assembly.makeSpaces(ctx)
+	return assembly, nil
 }
 
 func (a *assembly) add(err error) { a.wrong = append(a.wrong, err) }
@@ -150,8 +150,8 @@ var (
 )
 
 func (d *directory) read(ctx context.Context, src cas.Getter, id cas.Digest, all *atomic.Int64) error {
-	r := &recorder{Getter: src}
-	err := cas.Walk(ctx, r, cas.ID{Kind: cas.TreeKind, Digest: id}, func(path string, e cas.Entry) error {
+	recorder := &recorder{Getter: src}
+	err := cas.Walk(ctx, recorder, cas.ID{Kind: cas.TreeKind, Digest: id}, func(path string, e cas.Entry) error {
 		switch {
 		case len(d.files) > tree.MaxFiles:
 			return errMany
@@ -167,8 +167,8 @@ func (d *directory) read(ctx context.Context, src cas.Getter, id cas.Digest, all
 		return err
 	}
 	slices.SortFunc(d.files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
-	slices.SortFunc(r.got, func(a, b cas.Info) int { return a.Digest.Compare(b.Digest) })
-	d.objects = slices.Compact(r.got)
+	slices.SortFunc(recorder.got, func(a, b cas.Info) int { return a.Digest.Compare(b.Digest) })
+	d.objects = slices.Compact(recorder.got)
 	return nil
 }
 
@@ -192,6 +192,7 @@ func (r *recorder) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 // place determines the places of the pins and checks them.
 func (a *assembly) place() {
 	listed := map[string]map[string]*manifest.File{} // by the ids of bundles, and refs
+	layouts := map[string]bundle.Layout{}
 	for i, b := range a.bundles {
 		if b == nil {
 			continue
@@ -202,7 +203,7 @@ func (a *assembly) place() {
 				byRef[f.Ref] = f
 			}
 		}
-		listed[a.lock.Bundles[i].ID] = byRef
+		listed[a.lock.Bundles[i].ID], layouts[a.lock.Bundles[i].ID] = byRef, b.Layout()
 	}
 	for i := range a.lock.Pins {
 		pin := &a.lock.Pins[i]
@@ -229,7 +230,7 @@ func (a *assembly) place() {
 		case listed[id] == nil:
 			continue // the missing bundle is reported
 		default:
-			at, err = listedAs(pin, listed[id][pin.Ref.String()])
+			at, err = listedAs(pin, listed[id][pin.Ref.String()], layouts[id])
 		}
 		if err != nil {
 			if _, ok := err.(*MissingError); !ok {
@@ -243,44 +244,44 @@ func (a *assembly) place() {
 }
 
 // listedAs compares a pin with a manifest's entry.
-func listedAs(pin *file.Pin, f *manifest.File) (place, error) {
-	if f == nil {
+func listedAs(pin *file.Pin, file *manifest.File, layout bundle.Layout) (place, error) {
+	if file == nil {
 		return place{}, fmt.Errorf("%q has no such item", pin.From)
 	}
-	in, ok := strings.CutPrefix(f.Path, dotAI)
+	in, ok := layout.In(file.Path)
 	switch {
 	case !ok:
-		return place{}, fmt.Errorf("%q is not a valid path of an item", f.Path)
-	case f.Digest != pin.Digest:
-		return place{}, fmt.Errorf("it is locked as %s, but is %s in %q", pin.Digest, f.Digest, pin.From)
-	case f.Version != pin.Version:
-		return place{}, fmt.Errorf("it is locked in version %q, but is %q in %q", pin.Version, f.Version, pin.From)
+		return place{}, fmt.Errorf("%q is not a valid path of an item", file.Path)
+	case file.Digest != pin.Digest:
+		return place{}, fmt.Errorf("it is locked as %s, but is %s in %q", pin.Digest, file.Digest, pin.From)
+	case file.Version != pin.Version:
+		return place{}, fmt.Errorf("it is locked in version %q, but is %q in %q", pin.Version, file.Version, pin.From)
 	}
-	return place{space: pin.From, path: in, size: f.Size, mode: f.Mode}, nil
+	return place{space: pin.From, path: in, size: file.Size, mode: file.Mode}, nil
 }
 
 // checkTree checks the tree of a pin from the project or the user.
 func (a *assembly) checkTree(pin *file.Pin) error {
-	d := a.trees[pin.Files]
-	if d == nil {
+	directory := a.trees[pin.Files]
+	if directory == nil {
 		return nil
 	}
-	switch missing, ok := errors.AsType[*MissingError](d.err); {
+	switch missing, ok := errors.AsType[*MissingError](directory.err); {
 	case ok:
 		return &MissingError{missing.ID, pin.Ref.String()}
-	case d.err != nil:
-		return fmt.Errorf("its files: %w", d.err)
+	case directory.err != nil:
+		return fmt.Errorf("its files: %w", directory.err)
 	}
 	own := manifest.File{Path: pin.Path, Digest: pin.Digest, Size: pin.Size, Mode: pin.Mode}
-	i, ok := slices.BinarySearchFunc(d.files, pin.Path, func(f manifest.File, path string) int {
+	i, ok := slices.BinarySearchFunc(directory.files, pin.Path, func(f manifest.File, path string) int {
 		return strings.Compare(f.Path, path)
 	})
 	switch top := above(pin.Path); {
 	case !ok:
 		return fmt.Errorf("its files do not include %q itself", pin.Path)
-	case d.files[i] != own:
+	case directory.files[i] != own:
 		return fmt.Errorf("its own file %q differs from the pin", pin.Path)
-	case !below(d.files[0].Path, top) || !below(d.files[len(d.files)-1].Path, top):
+	case !below(directory.files[0].Path, top) || !below(directory.files[len(directory.files)-1].Path, top):
 		// In byte order, the files below one directory are adjacent.
 		return fmt.Errorf("its files are not all below %q", top)
 	}
@@ -318,12 +319,15 @@ func (a *assembly) makeSpaces(ctx context.Context) {
 		}
 		label := file.System + a.lock.Bundles[i].ID
 		files := a.keep(b, label, kept[label])
+		a.files[label] = files
+		if a.whole(b) {
+			a.files[label] = b.Files
+		}
 		s := &ai.Space{Label: label, Level: ai.System,
-			FS: snapshot.FS(ctx, a.get, files, strings.TrimSuffix(dotAI, "/"))}
+			FS: snapshot.FS(ctx, a.get, files, b.Layout().Items)}
 		for _, r := range b.Requires {
 			s.Requires = append(s.Requires, file.System+r.BundleID)
 		}
-		a.files[label] = files
 		a.spaces = append(a.spaces, s)
 	}
 	if a.std != nil {
@@ -348,10 +352,19 @@ func (a *assembly) tops() map[string]map[string]bool {
 	return all
 }
 
-// keep returns the files of a bundle that a set includes.
+// whole reports whether a bundle is a plugin with a pinned item: its servers run with all files of the plugin. The
+// item is the plugin's, or one that was made of it for the project.
+func (a *assembly) whole(b *bundle.Bundle) bool {
+	return b.Plugin != "" && slices.ContainsFunc(a.lock.Pins, func(p file.Pin) bool {
+		return below(p.Ref.ID, b.BundleID)
+	})
+}
+
+// keep returns the files of a bundle that its space includes.
 func (a *assembly) keep(b *bundle.Bundle, label string, tops map[string]bool) []manifest.File {
+	layout := b.Layout()
 	return slices.DeleteFunc(slices.Clone(b.Files), func(f manifest.File) bool {
-		in, ok := strings.CutPrefix(f.Path, dotAI)
+		in, ok := layout.In(f.Path)
 		if !ok {
 			return true
 		}

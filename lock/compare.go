@@ -92,16 +92,16 @@ func side(name string, id cas.Digest, files []manifest.File, get cas.Getter, std
 
 // CompareItem compares one pinned item with a view of the working tree, for an item of the project together with its
 // files. An item that the view lacks counts as removed.
-func CompareItem(ctx context.Context, s *Side, working *ai.View, admit *ai.Admitter, ref model.Ref) (*diff.Report,
+func CompareItem(ctx context.Context, locked *Side, working *ai.View, admit *ai.Admitter, ref model.Ref) (*diff.Report,
 	error) {
-	pin := s.lock.Pin(ref)
+	pin := locked.lock.Pin(ref)
 	if pin == nil {
 		return nil, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
 	}
-	at := s.places[ref]
+	at := locked.places[ref]
 	was := []manifest.File{{Path: dotAI + at.path, Digest: pin.Digest, Size: at.size, Mode: at.mode, Ref: ref.String(),
 		Version: pin.Version}}
-	if d := s.trees[pin.Files]; d != nil {
+	if d := locked.trees[pin.Files]; d != nil {
 		for _, f := range d.files {
 			if f.Path != at.path {
 				f.Path = dotAI + f.Path
@@ -116,23 +116,26 @@ func CompareItem(ctx context.Context, s *Side, working *ai.View, admit *ai.Admit
 	w := workingCopy{}
 	var is []manifest.File
 	if it != nil {
-		if is, err = w.files(ctx, admit, it, !pin.Files.IsZero() || it.Space.Level != ai.System); err != nil {
+		if is, err = w.read(ctx, admit, it, !pin.Files.IsZero() || it.Space.Level != ai.System); err != nil {
 			return nil, err
 		}
 	}
-	return diff.Diff(ctx, side(file.Name, s.id, was, s.getter(), s.std), side("the working tree", w.id, is, w, s.std))
+	return diff.Diff(ctx, side(file.Name, locked.id, was, locked.getter(), locked.std),
+		side("the working tree", w.id, is, w, locked.std))
 }
 
-// A workingCopy is an item of the working tree, as read.
+// A workingCopy is an item of the working tree, as read, and the other files of its tree.
 type workingCopy struct {
 	id    cas.Digest
 	bytes []byte
+	in    *ai.Space
+	files map[cas.Digest]manifest.File // their paths are in the space
 }
 
-// files returns the files of an item of the working tree.
-func (w *workingCopy) files(ctx context.Context, admit *ai.Admitter, it *ai.Item, whole bool) ([]manifest.File,
+// read returns the files of an item of the working tree.
+func (w *workingCopy) read(ctx context.Context, admit *ai.Admitter, it *ai.Item, whole bool) ([]manifest.File,
 	error) {
-	w.id, w.bytes = it.Raw, it.Bytes
+	w.id, w.bytes, w.in, w.files = it.Raw, it.Bytes, it.Space, map[cas.Digest]manifest.File{}
 	mode, err := ModeOf(it.Space, it.Path)
 	if err != nil {
 		return nil, err
@@ -151,14 +154,23 @@ func (w *workingCopy) files(ctx context.Context, admit *ai.Admitter, it *ai.Item
 		return all, err
 	}
 	for _, f := range t.Files {
-		all = append(all, manifest.File{Path: dotAI + path.Join(anchor.Dir, f.Path), Digest: f.Raw, Size: f.Size,
-			Mode: f.Mode})
+		file := manifest.File{Path: path.Join(anchor.Dir, f.Path), Digest: f.Raw, Size: f.Size, Mode: f.Mode}
+		w.files[f.Raw] = file
+		file.Path = dotAI + file.Path
+		all = append(all, file)
 	}
 	return all, nil
 }
 
-// Get implements cas.Getter for the item: comparing reads nothing else.
+// Get implements cas.Getter for the item and the other files.
 func (w workingCopy) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	if f, ok := w.files[id.Digest]; ok && id.Kind == cas.Blob && id.Digest != w.id {
+		file, err := w.in.FS.Open(f.Path)
+		if err != nil {
+			return cas.Object{}, err
+		}
+		return cas.Verify(cas.Info{ID: id, Size: f.Size}, file), nil
+	}
 	if id != (cas.ID{Kind: cas.Blob, Digest: w.id}) {
 		return cas.Object{}, &fs.PathError{Op: "get", Path: id.String(), Err: fs.ErrNotExist}
 	}

@@ -16,32 +16,32 @@ import (
 // Config returns the config of a name, merged from all spaces of a view that View made. It must match the lock, or be
 // missing there and come from the library alone. Otherwise the error is one of ai.View.Config, a *NotLockedError, or
 // LOCK_MISMATCH.
-func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name string) (*ai.Merged, error) {
+func (s *Set) Config(ctx context.Context, view *ai.View, admitter *ai.Admitter, name string) (*ai.Merged, error) {
 	ref := model.Ref{Kind: config, ID: name}
 	pin, defined := s.Pin(ref), s.definition(ref.String())
 	if pin == nil && defined == nil {
-		if m, err := v.Config(ctx, a, name); err == nil && len(m.Layers) == 1 && m.Layers[0].Space.Builtin {
+		if m, err := view.Config(ctx, admitter, name); err == nil && len(m.Layers) == 1 && m.Layers[0].Space.Builtin {
 			return m, nil
 		}
 	}
 	if pin == nil || defined == nil {
 		return nil, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
 	}
-	m, err := v.Config(ctx, a, name)
+	merged, err := view.Config(ctx, admitter, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.match(pin, m.Layers[len(m.Layers)-1]); err != nil {
+	if err := s.match(pin, merged.Layers[len(merged.Layers)-1]); err != nil {
 		return nil, err
 	}
-	found, err := closure.ConfigDigest(m.Value)
+	found, err := closure.ConfigDigest(merged.Value)
 	if err != nil {
 		return nil, inPin(ref, err)
 	}
 	if found != defined.Digest {
 		return nil, mismatch(ref, "definition", defined.Digest.String(), found.String())
 	}
-	return m, nil
+	return merged, nil
 }
 
 func (s *Set) definition(name string) *file.Definition {
@@ -55,8 +55,8 @@ func (s *Set) definition(name string) *file.Definition {
 }
 
 // CheckConfig returns nil if the lock and the view have the same config. The errors are those of Config, joined.
-func (s *Set) CheckConfig(ctx context.Context, v *ai.View, a *ai.Admitter) error {
-	listing, err := v.Files(ctx, config)
+func (s *Set) CheckConfig(ctx context.Context, view *ai.View, admitter *ai.Admitter) error {
+	listing, err := view.Files(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Set) CheckConfig(ctx context.Context, v *ai.View, a *ai.Admitter) error
 		wrong = append(wrong, p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if _, err := s.Config(ctx, v, a, name); err != nil {
+		if _, err := s.Config(ctx, view, admitter, name); err != nil {
 			wrong = append(wrong, err)
 		}
 	}

@@ -80,8 +80,13 @@ func inBundle(id, version string, err error) error {
 	return fault.New(fault.LockMismatch, "%q: %v", BundleName(id, version), err).From(err).Try("rye lock")
 }
 
-// inPin is the error for an item that differs from its pin.
+// inPin is the error for an item that differs from its pin. A policy's refusal is returned unchanged: another lock
+// would not help.
 func inPin(ref model.Ref, err error) error {
+	switch fault.CodeOf(err) {
+	case fault.Policy, fault.Revoked, fault.Expired, fault.Unsigned, fault.UntrustedKey, fault.BelowThreshold:
+		return err
+	}
 	return fault.New(fault.LockMismatch, "%q: %v", ref, err).From(err).Try("rye lock")
 }
 
@@ -148,7 +153,8 @@ func (e *NotLockedError) Unwrap() error { return e.Err }
 
 // Fault implements the interface of package fault.
 func (e *NotLockedError) Fault() *fault.Error {
-	return fault.New(fault.NotLocked, "%v", e).From(e).On("ref", e.Ref.String()).Try("rye lock")
+	return fault.New(fault.NotLocked, "%v", e).From(e).On("ref", e.Ref.String()).
+		Try("rye lock", fault.Command("rye lock --sign", e.Ref.String())) // rye lock leaves drafts out
 }
 
 // mismatch is the error for an item that differs from its pin. what is space, path, digest, tree, version, interface,

@@ -18,16 +18,16 @@ import (
 // ref of a pin that it belongs to. It refuses whatever a set would refuse, so a caller that writes the files into a
 // space writes only possible files of these items. It doesn't check that their bytes are available.
 func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pin) ([]manifest.File, error) {
-	a := newAssembly(&file.Lock{Pins: pins}, cas.Digest{}, objects, nil)
-	if err := a.readTrees(ctx); err != nil {
+	assembly := newAssembly(&file.Lock{Pins: pins}, cas.Digest{}, objects, nil)
+	if err := assembly.readTrees(ctx); err != nil {
 		return nil, err
 	}
-	if a.place(); len(a.wrong) > 0 {
-		return nil, a.refused()
+	if assembly.place(); len(assembly.wrong) > 0 {
+		return nil, assembly.refused()
 	}
-	files := a.loose(label)
-	if len(a.wrong) > 0 {
-		return nil, a.refused()
+	files := assembly.loose(label)
+	if len(assembly.wrong) > 0 {
+		return nil, assembly.refused()
 	}
 	owners := make(map[string]string, len(files))
 	own := func(name, ref string) {
@@ -39,7 +39,7 @@ func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pi
 	for i := range pins {
 		pin := &pins[i]
 		own(pin.Path, pin.Ref.String())
-		d := a.trees[pin.Files]
+		d := assembly.trees[pin.Files]
 		if d == nil || told[d] {
 			continue
 		}

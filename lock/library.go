@@ -78,23 +78,23 @@ func (l *library) item(ctx context.Context, k *model.Kind, pin *file.Pin) error 
 }
 
 // tree returns the digest of the files of a library item's tree.
-func (l *library) tree(ctx context.Context, ref model.Ref) (d cas.Digest, err error) {
+func (l *library) tree(ctx context.Context, ref model.Ref) (digest cas.Digest, err error) {
 	if l.view == nil {
 		if l.view, err = ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{l.space}}); err != nil {
-			return d, err
+			return digest, err
 		}
 		l.admit = ai.NewAdmitter(l.view, nil)
 		l.admit.KeepTrees()
 	}
 	it, err := l.view.Resolve(ctx, ref, nil)
 	if err != nil {
-		return d, err
+		return digest, err
 	}
 	t, err := l.admit.Tree(ctx, it)
 	if t != nil {
-		d = t.Digest
+		digest = t.Digest
 	}
-	return d, err
+	return digest, err
 }
 
 // checkRequire compares a bundle's requirement with the locked bundles. The library's version doesn't matter: its

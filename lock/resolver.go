@@ -19,12 +19,12 @@ import (
 // View returns a view of the set in which only pinned extractors and the library's count. mayOverride is as in
 // ai.Options. It fails if an extractor without a pin would change the meaning of pinned items.
 func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name string) bool) (*ai.View, error) {
-	v, err := ai.NewView(ctx, ai.Options{Spaces: s.spaces, Trust: s.Examiner(trust), MayOverride: mayOverride})
+	view, err := ai.NewView(ctx, ai.Options{Spaces: s.spaces, Trust: s.Examiner(trust), MayOverride: mayOverride})
 	if err != nil {
 		return nil, err
 	}
 	var wrong []error
-	for _, w := range v.Warnings() {
+	for _, w := range view.Warnings() {
 		if p, ok := errors.AsType[*value.Problem](w.Err); ok && p.Warning {
 			continue
 		}
@@ -39,7 +39,7 @@ func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name
 			continue
 		}
 		checked[name] = true
-		k, ok := v.Kind(name)
+		k, ok := view.Kind(name)
 		if !ok || k.From == "" {
 			continue // then resolving fails, or finds an item that the kernel knows
 		}
@@ -49,7 +49,7 @@ func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name
 				&NotLockedError{Ref: by}))
 		}
 	}
-	return v, errors.Join(wrong...)
+	return view, errors.Join(wrong...)
 }
 
 // Resolver returns a resolver that finds only pinned items, in a view that View made. In addition to a view's errors
@@ -135,23 +135,24 @@ type examiner struct {
 	trust ai.Examiner
 }
 
-func (x examiner) Examine(s admission.Subject, r io.ReadSeeker, purpose policy.Purpose) (*admission.Exam, error) {
-	e, err := x.trust.Examine(s, r, purpose)
-	if err != nil || s.Kind() == config {
-		return e, err
+func (x examiner) Examine(subject admission.Subject, r io.ReadSeeker, purpose policy.Purpose) (*admission.Exam,
+	error) {
+	exam, err := x.trust.Examine(subject, r, purpose)
+	if err != nil || subject.Kind() == config {
+		return exam, err
 	}
-	ref, err := model.ParseRef(s.Name)
+	ref, err := model.ParseRef(subject.Name)
 	if err != nil {
-		return e, err
+		return exam, err
 	}
 	switch pin := x.set.Pin(ref); {
-	case pin == nil && s.Voucher == policy.Builtin:
+	case pin == nil && subject.Voucher == policy.Builtin:
 	case pin == nil:
-		return e, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
-	case e.Signed.Raw != pin.Digest:
-		return e, mismatch(ref, "digest", pin.Digest.String(), e.Signed.Raw.String())
-	case s.Tree != pin.Tree:
-		return e, mismatch(ref, "tree", file.DigestText(pin.Tree), file.DigestText(s.Tree))
+		return exam, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
+	case exam.Signed.Raw != pin.Digest:
+		return exam, mismatch(ref, "digest", pin.Digest.String(), exam.Signed.Raw.String())
+	case subject.Tree != pin.Tree:
+		return exam, mismatch(ref, "tree", file.DigestText(pin.Tree), file.DigestText(subject.Tree))
 	}
-	return e, nil
+	return exam, nil
 }

@@ -17,7 +17,7 @@ type SetOptions struct {
 	Std     *ai.Space // the library in the binary
 }
 
-// A Set is a lock with its pinned items. It is immutable and safe for many goroutines.
+// A Set is a lock with its pinned items. It is immutable and safe for concurrent use.
 type Set struct{ *Side }
 
 // NewSet makes a set of a parsed lock, which must not change afterwards; id is the digest of the file's bytes.

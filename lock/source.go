@@ -113,7 +113,7 @@ func Visit(ctx context.Context, src Source, ids []cas.ID, visit func(i int, o ca
 
 // readBundle reads a manifest with all of its known signatures.
 func readBundle(ctx context.Context, get cas.Getter, refs Source, id cas.Digest) (*bundle.Bundle, error) {
-	b, err := readDocument(ctx, get, id)
+	opened, err := readDocument(ctx, get, id)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func readBundle(ctx context.Context, get cas.Getter, refs Source, id cas.Digest)
 		}
 		sets = append(sets, set)
 	}
-	return b, b.Merge(nil, sets...)
+	return opened, opened.Merge(nil, sets...)
 }
 
 func readDocument(ctx context.Context, src cas.Getter, id cas.Digest) (*bundle.Bundle, error) {

@@ -55,6 +55,9 @@
 //	evidence:
 //	  "sbom.cdx.json": {digest: "blake3:6e46…", size: 2, type: "application/vnd.cyclonedx+json"}
 //
+// A plugin (package plugin of room bundle) has the header plugin: "1.0.0" behind expires: its items lie in another
+// directory than .ai.
+//
 // id, version and files are required; the other headers and sections are absent when they are empty. The version
 // follows semver 2.0. The ids of requires are bundles, and their version is a range, which package ai reads. The
 // paths of files can be in one tree on every system (portable.CheckSet). A mode is file or exec. A ref is a kind,

@@ -86,27 +86,27 @@ func (d *Document) Check(keys sign.Keys) ([]sign.Signer, error) {
 	return sign.CheckLines(d.Signatures, d.ID, d.claim(), keys)
 }
 
-// Split separates a document into its bytes without signature lines and its signatures. It keeps b; Join is its
+// Split separates a document into its bytes without signature lines and its signatures. It keeps data; Join is its
 // inverse.
-func Split(b []byte) (body []byte, s Signatures, err error) {
-	body = b
+func Split(data []byte) (body []byte, signatures Signatures, err error) {
+	body = data
 	for bytes.HasPrefix(body, []byte("#")) {
 		n := bytes.IndexByte(body, '\n') + 1
 		if n == 0 {
 			n = len(body)
 		}
 		body = body[n:]
-		if len(b)-len(body) > maxSignatures {
+		if len(data)-len(body) > maxSignatures {
 			break
 		}
 	}
-	if s, err = parseLines(b[:len(b)-len(body)]); err != nil {
+	if signatures, err = parseLines(data[:len(data)-len(body)]); err != nil {
 		return nil, nil, err
 	}
-	if err := s.check(cas.Sum(body)); err != nil {
+	if err := signatures.check(cas.Sum(body)); err != nil {
 		return nil, nil, err
 	}
-	return body, s, nil
+	return body, signatures, nil
 }
 
 // Join appends the signatures and the body to dst, as in a file that holds the whole document.

@@ -30,6 +30,7 @@ var fileListSpec = canon.Spec{
 		{Name: "license", Optional: true, Max: 200},
 		{Name: "entrypoint", Optional: true, Max: maxRef},
 		{Name: "expires", Optional: true, Max: int64(len(timeForm))},
+		{Name: "plugin", Optional: true, Max: int64(len(PluginVersion))},
 	},
 	Sections: []canon.Section{
 		{Name: "requires", Fields: []canon.Field{{Name: "version", Max: 200}}},
@@ -56,9 +57,12 @@ const (
 	maxProofs = 1 << 10 // entries of evidence
 )
 
+// PluginVersion is the version of Agent Plugins that a list can be of.
+const PluginVersion = "1.0.0"
+
 // Indexes into fileListSpec.
 const (
-	headID, headVersion, headDescription, headLicense, headEntrypoint, headExpires = 0, 1, 2, 3, 4, 5
+	headID, headVersion, headDescription, headLicense, headEntrypoint, headExpires, headPlugin = 0, 1, 2, 3, 4, 5, 6
 
 	inRequires, inFiles, inEvidence = 0, 1, 2
 
@@ -76,6 +80,7 @@ type FileList struct {
 	License     string
 	Entrypoint  string    // a ref
 	Expires     time.Time // in UTC and whole seconds; zero for never
+	Plugin      string    // PluginVersion for a plugin, else empty
 	Requires    []Require // sorted by BundleID
 	Evidence    []Evidence
 
@@ -204,65 +209,69 @@ func (p *listReader) read() (err error) {
 	if p.Err() != nil {
 		return p.Err()
 	}
-	l := &p.list
-	if l.Files == 0 {
+	list := &p.list
+	if list.Files == 0 {
 		return badDocument("manifest", 0, errors.New("no files"))
 	}
 	if err := portable.CheckSet(func(yield func(string) bool) {
-		for i := range l.Evidence {
-			if !yield(l.Evidence[i].Name) {
+		for i := range list.Evidence {
+			if !yield(list.Evidence[i].Name) {
 				return
 			}
 		}
 	}); err != nil {
 		return badDocument("manifest", 0, err)
 	}
-	l.Document, err = p.document(sign.Manifest, "bundle:"+l.BundleID+"@"+l.Version)
-	l.Subject = p.hash.before
+	list.Document, err = p.document(sign.Manifest, "bundle:"+list.BundleID+"@"+list.Version)
+	list.Subject = p.hash.before
 	return err
 }
 
 func (p *listReader) header() error {
-	l := &p.list
-	l.BundleID, l.Version = string(p.HeaderStr(headID)), string(p.HeaderStr(headVersion))
-	l.Description, l.License = string(p.HeaderStr(headDescription)), string(p.HeaderStr(headLicense))
-	l.Entrypoint = string(p.HeaderStr(headEntrypoint))
-	if err := portable.CheckID(l.BundleID); err != nil {
+	list := &p.list
+	list.BundleID, list.Version = string(p.HeaderStr(headID)), string(p.HeaderStr(headVersion))
+	list.Description, list.License = string(p.HeaderStr(headDescription)), string(p.HeaderStr(headLicense))
+	list.Entrypoint = string(p.HeaderStr(headEntrypoint))
+	if err := portable.CheckID(list.BundleID); err != nil {
 		return badDocument("manifest", 0, err)
 	}
-	if err := CheckVersion(l.Version); err != nil {
+	if err := CheckVersion(list.Version); err != nil {
 		return badDocument("manifest", 0, err)
 	}
-	if !plain(l.Description) || !plain(l.License) {
+	if !plain(list.Description) || !plain(list.License) {
 		return badDocument("manifest", 0, errors.New("description and license are one line of visible text"))
 	}
-	if l.Entrypoint != "" && !isRef(l.Entrypoint) {
-		return badDocument("manifest", 0, fmt.Errorf("the entrypoint %+q is not a ref", l.Entrypoint))
+	if list.Entrypoint != "" && !isRef(list.Entrypoint) {
+		return badDocument("manifest", 0, fmt.Errorf("the entrypoint %+q is not a ref", list.Entrypoint))
 	}
 	if p.HeaderHas(headExpires) {
 		var ok bool
-		if l.Expires, ok = parseTime(p.HeaderStr(headExpires)); !ok {
+		if list.Expires, ok = parseTime(p.HeaderStr(headExpires)); !ok {
 			return badDocument("manifest", 0, fmt.Errorf("expires is not a time such as %q", timeForm))
 		}
+	}
+	if list.Plugin = string(p.HeaderStr(headPlugin)); list.Plugin != "" && list.Plugin != PluginVersion {
+		return badDocument("manifest", 0, fmt.Errorf("unsupported version %+q of Agent Plugins: expected %q",
+			list.Plugin, PluginVersion))
 	}
 	return nil
 }
 
 func (p *listReader) require() error {
-	r := Require{string(p.Key()), string(p.Str(0))}
-	if err := portable.CheckID(r.BundleID); err != nil {
+	require := Require{string(p.Key()), string(p.Str(0))}
+	if err := portable.CheckID(require.BundleID); err != nil {
 		return badDocument("manifest", p.Line(), err)
 	}
-	if r.BundleID == p.list.BundleID {
+	if require.BundleID == p.list.BundleID {
 		return p.errorf("the bundle requires itself")
 	}
-	if !plain(r.Version) || r.Version == "" {
-		return p.errorf("%+q is not a range of versions", r.Version)
+	if !plain(require.Version) || require.Version == "" {
+		return p.errorf("%+q is not a range of versions", require.Version)
 	}
 	if len(p.list.Requires) == maxNeeds {
 		return p.errorf("more than %d required bundles", maxNeeds)
 	}
-	p.list.Requires = append(p.list.Requires, r)
+	p.list.Requires = append(p.list.Requires, require)
 	return nil
 }
 
@@ -292,20 +301,20 @@ func (p *listReader) files(more bool) (bool, error) {
 
 // entry reads a file's fields, without its path.
 func (p *listReader) entry() (err error) {
-	f := &p.file
-	if f.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
+	file := &p.file
+	if file.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
 		return badDocument("manifest", p.Line(), err)
 	}
-	f.Size = p.Int(atSize)
+	file.Size = p.Int(atSize)
 	switch string(p.Str(atMode)) {
 	case "file":
-		f.Mode = cas.File
+		file.Mode = cas.File
 	case "exec":
-		f.Mode = cas.Exec
+		file.Mode = cas.Exec
 	default:
 		return p.errorf("mode %+q is neither \"file\" nor \"exec\"", p.Str(atMode))
 	}
-	f.Ref, f.Version = "", ""
+	file.Ref, file.Version = "", ""
 	if p.Has(atRef) || p.Has(atVersion) {
 		if err := p.item(); err != nil {
 			return err
@@ -313,8 +322,8 @@ func (p *listReader) entry() (err error) {
 	}
 	p.list.Files++
 	// At most 2^20 files of 2^40 bytes: the sum can't overflow.
-	p.list.Bytes += f.Size
-	return p.visit(f)
+	p.list.Bytes += file.Size
+	return p.visit(file)
 }
 
 func (p *listReader) item() error {
@@ -334,19 +343,19 @@ func (p *listReader) item() error {
 }
 
 func (p *listReader) proof() (err error) {
-	e := Evidence{Name: string(p.Key()), Size: p.Int(atSize), Type: string(p.Str(atType))}
-	if e.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
+	evidence := Evidence{Name: string(p.Key()), Size: p.Int(atSize), Type: string(p.Str(atType))}
+	if evidence.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
 		return badDocument("manifest", p.Line(), err)
 	}
-	if err := portable.CheckName(e.Name); err != nil {
+	if err := portable.CheckName(evidence.Name); err != nil {
 		return badDocument("manifest", p.Line(), err)
 	}
-	if !printable(e.Type, 200) {
-		return p.errorf("%+q is not a media type", e.Type)
+	if !printable(evidence.Type, 200) {
+		return p.errorf("%+q is not a media type", evidence.Type)
 	}
 	if len(p.list.Evidence) == maxProofs {
 		return p.errorf("more than %d files of evidence", maxProofs)
 	}
-	p.list.Evidence = append(p.list.Evidence, e)
+	p.list.Evidence = append(p.list.Evidence, evidence)
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/rye-build/rye/cas/canon"
 )
 
-// AppendFileList appends the document with the content of l and these files, without signature lines, and returns it
-// as ReadFileList would: with ID, Subject, Files and Bytes. It ignores those of l, and its Document. The files,
+// AppendFileList appends the document with the content of list and these files, without signature lines, and returns
+// it as ReadFileList would: with ID, Subject, Files and Bytes. It ignores those of list, and its Document. The files,
 // Requires and Evidence may be in any order. It writes nothing that can't be read back.
-func AppendFileList(dst []byte, l *FileList, files []File) ([]byte, *FileList, error) {
+func AppendFileList(dst []byte, list *FileList, files []File) ([]byte, *FileList, error) {
 	// Reading the document back is the check, so readers and writers share one set of rules. It runs while the rest is
 	// written, because a list may be long.
 	written := make(chan []byte, partsAhead)
@@ -28,7 +28,7 @@ func AppendFileList(dst []byte, l *FileList, files []File) ([]byte, *FileList, e
 		for range written {
 		}
 	})
-	b, err := encodeFileList(dst, l, files, func(part []byte) { written <- part })
+	b, err := encodeFileList(dst, list, files, func(part []byte) { written <- part })
 	close(written)
 	checked.Wait()
 	if err = cmp.Or(err, wrong); err != nil {
@@ -62,7 +62,7 @@ func (r *partsReader) Read(b []byte) (int, error) {
 }
 
 // encodeFileList appends the document, and calls see with each part that is final.
-func encodeFileList(dst []byte, l *FileList, files []File, see func([]byte)) ([]byte, error) {
+func encodeFileList(dst []byte, list *FileList, files []File, see func([]byte)) ([]byte, error) {
 	if len(dst) == cap(dst) { // otherwise the caller knows the size
 		size := partSize
 		for i := range files {
@@ -77,46 +77,47 @@ func encodeFileList(dst []byte, l *FileList, files []File, see func([]byte)) ([]
 			see(dst[len(dst)-len(b):])
 		}
 	}
-	e := canon.NewEncoderBytes(nil, &fileListSpec)
-	for i, text := range []string{l.BundleID, l.Version, l.Description, l.License, l.Entrypoint, timeText(l.Expires)} {
+	encoder := canon.NewEncoderBytes(nil, &fileListSpec)
+	for i, text := range []string{list.BundleID, list.Version, list.Description, list.License, list.Entrypoint,
+		timeText(list.Expires), list.Plugin} {
 		if i < headDescription || text != "" {
-			e.HeaderStr(i, text)
+			encoder.HeaderStr(i, text)
 		}
 	}
-	for _, r := range sorted(l.Requires, func(r Require) string { return r.BundleID }) {
-		e.Begin(inRequires, r.BundleID)
-		e.Str(0, r.Version)
-		e.End()
+	for _, r := range sorted(list.Requires, func(r Require) string { return r.BundleID }) {
+		encoder.Begin(inRequires, r.BundleID)
+		encoder.Str(0, r.Version)
+		encoder.End()
 	}
 	var digest [71]byte
-	for _, f := range sorted(files, func(f File) string { return f.Path }) {
-		if f.Mode != cas.File && f.Mode != cas.Exec {
-			return nil, badDocument("manifest", 0, fmt.Errorf("%+q has neither the mode file nor exec", f.Path))
+	for _, file := range sorted(files, func(f File) string { return f.Path }) {
+		if file.Mode != cas.File && file.Mode != cas.Exec {
+			return nil, badDocument("manifest", 0, fmt.Errorf("%+q has neither the mode file nor exec", file.Path))
 		}
-		e.Begin(inFiles, f.Path)
-		e.StrBytes(atDigest, f.Digest.Append(digest[:0]))
-		e.Int(atSize, f.Size)
-		e.Str(atMode, f.Mode.String())
-		if f.Ref != "" {
-			e.Str(atRef, f.Ref)
+		encoder.Begin(inFiles, file.Path)
+		encoder.StrBytes(atDigest, file.Digest.Append(digest[:0]))
+		encoder.Int(atSize, file.Size)
+		encoder.Str(atMode, file.Mode.String())
+		if file.Ref != "" {
+			encoder.Str(atRef, file.Ref)
 		}
-		if f.Version != "" {
-			e.Str(atVersion, f.Version)
+		if file.Version != "" {
+			encoder.Str(atVersion, file.Version)
 		}
-		e.End()
-		take(e.Take(partSize))
+		encoder.End()
+		take(encoder.Take(partSize))
 	}
-	for _, v := range sorted(l.Evidence, func(v Evidence) string { return v.Name }) {
-		e.Begin(inEvidence, v.Name)
-		e.StrBytes(atDigest, v.Digest.Append(digest[:0]))
-		e.Int(atSize, v.Size)
-		e.Str(atType, v.Type)
-		e.End()
+	for _, v := range sorted(list.Evidence, func(v Evidence) string { return v.Name }) {
+		encoder.Begin(inEvidence, v.Name)
+		encoder.StrBytes(atDigest, v.Digest.Append(digest[:0]))
+		encoder.Int(atSize, v.Size)
+		encoder.Str(atType, v.Type)
+		encoder.End()
 	}
-	if err := e.Close(); err != nil {
+	if err := encoder.Close(); err != nil {
 		return nil, err
 	}
-	take(e.Bytes())
+	take(encoder.Bytes())
 	return dst, nil
 }
 

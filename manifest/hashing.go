@@ -45,16 +45,16 @@ func (h *hashing) start(offset int64) {
 	h.held = nil
 }
 
-func (h *hashing) write(b []byte) {
+func (h *hashing) write(data []byte) {
 	if h.cut == nil {
-		h.hash.Write(b)
+		h.hash.Write(data)
 		return
 	}
-	// First the edge, then b: a line holds no LF, so the heading can't be in a string.
-	edge := append(h.tail, b[:min(len(b), len(h.cut))]...)
+	// First the edge, then data: a line holds no LF, so the heading can't be in a string.
+	edge := append(h.tail, data[:min(len(data), len(h.cut))]...)
 	at := bytes.Index(edge, h.cut)
 	if at < 0 {
-		if at = bytes.Index(b, h.cut); at >= 0 {
+		if at = bytes.Index(data, h.cut); at >= 0 {
 			at += len(h.tail)
 		}
 	}
@@ -62,24 +62,24 @@ func (h *hashing) write(b []byte) {
 		at++ // the LF belongs to the line before
 		first := min(at, len(h.tail))
 		h.hash.Write(h.tail[:first])
-		h.hash.Write(b[:at-first])
+		h.hash.Write(data[:at-first])
 		h.before = h.hash.Digest()
 		h.hash.Write(h.tail[first:])
-		h.hash.Write(b[at-first:])
+		h.hash.Write(data[at-first:])
 		h.cut, h.tail = nil, nil
 		return
 	}
 	keep := len(h.cut) - 1
-	if len(b) < keep {
-		edge = edge[:len(h.tail)+len(b)]
+	if len(data) < keep {
+		edge = edge[:len(h.tail)+len(data)]
 		done := max(0, len(edge)-keep)
 		h.hash.Write(edge[:done])
 		h.tail = edge[:copy(edge, edge[done:])]
 		return
 	}
 	h.hash.Write(h.tail)
-	h.hash.Write(b[:len(b)-keep])
-	h.tail = append(h.tail[:0], b[len(b)-keep:]...)
+	h.hash.Write(data[:len(data)-keep])
+	h.tail = append(h.tail[:0], data[len(data)-keep:]...)
 }
 
 // end returns the digest of everything.

@@ -60,72 +60,72 @@ func badDocument(kind string, line int, err error) error {
 
 // ReadRevocations reads a revocation list, with or without its signature lines.
 func ReadRevocations(in io.Reader) (*Revocations, error) {
-	s := newScan(in, &revocationsSpec, "")
-	if !s.head() {
-		return nil, s.Err()
+	scan := newScan(in, &revocationsSpec, "")
+	if !scan.head() {
+		return nil, scan.Err()
 	}
 	bad := func(line int, err error) (*Revocations, error) { return nil, badDocument("revocations", line, err) }
-	r := &Revocations{List: string(s.HeaderStr(0)), Counter: s.HeaderInt(1)}
+	revocations := &Revocations{List: string(scan.HeaderStr(0)), Counter: scan.HeaderInt(1)}
 	var ok, ok2 bool
-	r.Issued, ok = parseTime(s.HeaderStr(2))
-	r.Expires, ok2 = parseTime(s.HeaderStr(3))
-	switch err := portable.CheckID(r.List); {
+	revocations.Issued, ok = parseTime(scan.HeaderStr(2))
+	revocations.Expires, ok2 = parseTime(scan.HeaderStr(3))
+	switch err := portable.CheckID(revocations.List); {
 	case err != nil:
 		return bad(0, err)
-	case r.Counter == 0:
+	case revocations.Counter == 0:
 		return bad(0, errors.New("the counter begins with 1"))
-	case !ok || !ok2 || !r.Issued.Before(r.Expires):
+	case !ok || !ok2 || !revocations.Issued.Before(revocations.Expires):
 		return bad(0, fmt.Errorf("issued and expires are not two times such as %q, one before the other", timeForm))
 	}
-	for s.Scan() {
-		e, err := policy.ParseRevocation(string(s.Key()))
-		if err == nil && e.What() != string(s.Key()) {
-			err = fmt.Errorf("%+q is neither a key nor a digest", s.Key())
+	for scan.Scan() {
+		revocation, err := policy.ParseRevocation(string(scan.Key()))
+		if err == nil && revocation.What() != string(scan.Key()) {
+			err = fmt.Errorf("%+q is neither a key nor a digest", scan.Key())
 		}
 		if err != nil {
-			return bad(s.Line(), err)
+			return bad(scan.Line(), err)
 		}
-		if e.Date, ok = parseTime(s.Str(0)); !ok {
-			return bad(s.Line(), fmt.Errorf("date is not a time such as %q", timeForm))
+		if revocation.Date, ok = parseTime(scan.Str(0)); !ok {
+			return bad(scan.Line(), fmt.Errorf("date is not a time such as %q", timeForm))
 		}
-		if e.Reason = string(s.Str(1)); !plain(e.Reason) {
-			return bad(s.Line(), errors.New("reason is not one line of visible text"))
+		if revocation.Reason = string(scan.Str(1)); !plain(revocation.Reason) {
+			return bad(scan.Line(), errors.New("reason is not one line of visible text"))
 		}
-		r.Entries = append(r.Entries, e)
+		revocations.Entries = append(revocations.Entries, revocation)
 	}
-	if s.Err() != nil {
-		return nil, s.Err()
+	if scan.Err() != nil {
+		return nil, scan.Err()
 	}
 	var err error
-	if r.Document, err = s.document(sign.Revocations, "revocations:"+r.List); err != nil {
+	if revocations.Document, err = scan.document(sign.Revocations, "revocations:"+revocations.List); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return revocations, nil
 }
 
 // AppendRevocations appends the document with the content of r, without signature lines, and returns it as
 // ReadRevocations would. It ignores r's Document, and the Entries may be in any order. It writes nothing that can't be
 // read back.
 func AppendRevocations(dst []byte, r *Revocations) ([]byte, *Revocations, error) {
-	e := canon.NewEncoderBytes(dst, &revocationsSpec)
-	e.HeaderStr(0, r.List)
-	e.HeaderInt(1, r.Counter)
-	e.HeaderStr(2, timeText(r.Issued))
-	e.HeaderStr(3, timeText(r.Expires))
+	encoder := canon.NewEncoderBytes(dst, &revocationsSpec)
+	encoder.HeaderStr(0, r.List)
+	encoder.HeaderInt(1, r.Counter)
+	encoder.HeaderStr(2, timeText(r.Issued))
+	encoder.HeaderStr(3, timeText(r.Expires))
 	for _, entry := range sorted(r.Entries, policy.Revocation.What) {
-		e.Begin(0, entry.What())
-		e.Str(0, timeText(entry.Date))
+		encoder.Begin(0, entry.What())
+		encoder.Str(0, timeText(entry.Date))
 		if entry.Reason != "" {
-			e.Str(1, entry.Reason)
+			encoder.Str(1, entry.Reason)
 		}
-		e.End()
+		encoder.End()
 	}
-	if err := e.Close(); err != nil {
+	if err := encoder.Close(); err != nil {
 		return dst, nil, err
 	}
-	read, err := ReadRevocations(bytes.NewReader(e.Bytes()[len(dst):]))
+	read, err := ReadRevocations(bytes.NewReader(encoder.Bytes()[len(dst):]))
 	if err != nil {
 		return dst, nil, err
 	}
-	return e.Bytes(), read, nil
+	return encoder.Bytes(), read, nil
 }

@@ -42,63 +42,63 @@ type Rotation struct {
 
 // ReadRotation reads a rotation, with or without its signature lines.
 func ReadRotation(in io.Reader) (*Rotation, error) {
-	s := newScan(in, &rotationSpec, "")
-	if !s.head() {
-		return nil, s.Err()
+	scan := newScan(in, &rotationSpec, "")
+	if !scan.head() {
+		return nil, scan.Err()
 	}
-	for s.Scan() {
+	for scan.Scan() {
 	}
-	if s.Err() != nil {
-		return nil, s.Err()
+	if scan.Err() != nil {
+		return nil, scan.Err()
 	}
 	r := &Rotation{}
-	if err := r.read(s); err != nil {
+	if err := r.read(scan); err != nil {
 		return nil, badDocument("rotation", 0, err)
 	}
 	var err error
-	if r.Document, err = s.document(sign.Rotation, "rotation:"+r.Step.Rule); err != nil {
+	if r.Document, err = scan.document(sign.Rotation, "rotation:"+r.Step.Rule); err != nil {
 		return nil, err
 	}
 	r.Step.ID = r.ID
 	return r, nil
 }
 
-func (r *Rotation) read(s *scan) (err error) {
-	p := &r.Step
-	if p.Rule = string(s.HeaderStr(0)); !printable(p.Rule, 400) {
-		return fmt.Errorf("%+q is not the glob of a rule", p.Rule)
+func (r *Rotation) read(scan *scan) (err error) {
+	rotation := &r.Step
+	if rotation.Rule = string(scan.HeaderStr(0)); !printable(rotation.Rule, 400) {
+		return fmt.Errorf("%+q is not the glob of a rule", rotation.Rule)
 	}
-	for _, text := range s.HeaderStrs(1) {
+	for _, text := range scan.HeaderStrs(1) {
 		f, err := key.ParseFingerprint(string(text))
-		if n := len(p.Before); err == nil && n > 0 && f.Compare(p.Before[n-1]) <= 0 {
+		if n := len(rotation.Before); err == nil && n > 0 && f.Compare(rotation.Before[n-1]) <= 0 {
 			err = errors.New("before is not sorted, each key once")
 		}
 		if err != nil {
 			return err
 		}
-		p.Before = append(p.Before, f)
+		rotation.Before = append(rotation.Before, f)
 	}
-	if p.Retire, err = key.ParseFingerprint(string(s.HeaderStr(2))); err != nil {
+	if rotation.Retire, err = key.ParseFingerprint(string(scan.HeaderStr(2))); err != nil {
 		return err
 	}
-	if p.Key.Public, err = key.ParsePublic(string(s.HeaderStr(3))); err != nil {
+	if rotation.Key.Public, err = key.ParsePublic(string(scan.HeaderStr(3))); err != nil {
 		return err
 	}
-	p.Key.Name, p.Key.Owner = string(s.HeaderStr(4)), string(s.HeaderStr(5))
-	for i, t := range []*time.Time{&p.Key.NotBefore, &p.Key.Expires, &p.Expires} {
-		if h := 6 + i; s.HeaderHas(h) {
+	rotation.Key.Name, rotation.Key.Owner = string(scan.HeaderStr(4)), string(scan.HeaderStr(5))
+	for i, t := range []*time.Time{&rotation.Key.NotBefore, &rotation.Key.Expires, &rotation.Expires} {
+		if h := 6 + i; scan.HeaderHas(h) {
 			var ok bool
-			if *t, ok = parseTime(s.HeaderStr(h)); !ok || t.IsZero() {
+			if *t, ok = parseTime(scan.HeaderStr(h)); !ok || t.IsZero() {
 				return fmt.Errorf("%s is not a time such as %q", rotationSpec.Header[h].Name, timeForm)
 			}
 		}
 	}
 	switch {
-	case !printable(p.Key.Name, 64) || !plain(p.Key.Owner):
+	case !printable(rotation.Key.Name, 64) || !plain(rotation.Key.Owner):
 		return errors.New("name and owner of the key are not visible text")
-	case !slices.Contains(p.Before, p.Retire):
+	case !slices.Contains(rotation.Before, rotation.Retire):
 		return errors.New("the key that retires is not among those before")
-	case slices.Contains(p.Before, p.Key.Public.Fingerprint()):
+	case slices.Contains(rotation.Before, rotation.Key.Public.Fingerprint()):
 		return errors.New("the new key is among those before")
 	}
 	return nil
@@ -107,28 +107,28 @@ func (r *Rotation) read(s *scan) (err error) {
 // AppendRotation appends the document with the content of step, without signature lines, and returns it as
 // ReadRotation would. Before may be in any order. It writes nothing that can't be read back.
 func AppendRotation(dst []byte, step policy.Rotation) ([]byte, *Rotation, error) {
-	e := canon.NewEncoderBytes(dst, &rotationSpec)
+	encoder := canon.NewEncoderBytes(dst, &rotationSpec)
 	var before []string
 	for _, f := range sorted(step.Before, key.Fingerprint.String) {
 		before = append(before, f.String())
 	}
-	e.HeaderStr(0, step.Rule)
-	e.HeaderStrs(1, before)
-	e.HeaderStr(2, step.Retire.String())
-	e.HeaderStr(3, step.Key.Public.String())
-	e.HeaderStr(4, step.Key.Name)
+	encoder.HeaderStr(0, step.Rule)
+	encoder.HeaderStrs(1, before)
+	encoder.HeaderStr(2, step.Retire.String())
+	encoder.HeaderStr(3, step.Key.Public.String())
+	encoder.HeaderStr(4, step.Key.Name)
 	for i, text := range []string{step.Key.Owner, timeText(step.Key.NotBefore), timeText(step.Key.Expires),
 		timeText(step.Expires)} {
 		if text != "" {
-			e.HeaderStr(5+i, text)
+			encoder.HeaderStr(5+i, text)
 		}
 	}
-	if err := e.Close(); err != nil {
+	if err := encoder.Close(); err != nil {
 		return dst, nil, err
 	}
-	read, err := ReadRotation(bytes.NewReader(e.Bytes()[len(dst):]))
+	read, err := ReadRotation(bytes.NewReader(encoder.Bytes()[len(dst):]))
 	if err != nil {
 		return dst, nil, err
 	}
-	return e.Bytes(), read, nil
+	return encoder.Bytes(), read, nil
 }

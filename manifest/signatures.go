@@ -47,9 +47,9 @@ func badLines(format string, args ...any) error {
 }
 
 func parseLines(b []byte) (Signatures, error) {
-	var s Signatures
+	var signatures Signatures
 	for line := range bytes.Lines(b) {
-		if len(s) == sign.MaxLines {
+		if len(signatures) == sign.MaxLines {
 			return nil, sign.ErrTooMany
 		}
 		text, _ := bytes.CutPrefix(line, []byte("# "))
@@ -58,11 +58,11 @@ func parseLines(b []byte) (Signatures, error) {
 			return nil, &sign.VersionError{Found: version}
 		}
 		if err != nil || !bytes.Equal(Signatures{l}.Append(nil), line) {
-			return nil, badLines("line %d is not a signature line of a document: %+.100q", len(s)+1, line)
+			return nil, badLines("line %d is not a signature line of a document: %+.100q", len(signatures)+1, line)
 		}
-		s = append(s, l)
+		signatures = append(signatures, l)
 	}
-	return s, nil
+	return signatures, nil
 }
 
 // laterVersion returns the version of a line that looks like a signature line of another version.

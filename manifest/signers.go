@@ -69,21 +69,21 @@ var signersSpec = canon.Spec{
 
 // ReadSigners reads a list of signers, as AppendSigners writes it.
 func ReadSigners(in io.Reader) (keys []SignerKey, err error) {
-	s := canon.NewScanner(in, &signersSpec)
-	for s.Scan() {
-		k := SignerKey{Owner: string(s.Str(1))}
-		if k.Public, err = key.ParsePublic(string(s.Str(0))); err != nil {
-			return nil, badDocument("signers", s.Line(), err)
+	scanner := canon.NewScanner(in, &signersSpec)
+	for scanner.Scan() {
+		k := SignerKey{Owner: string(scanner.Str(1))}
+		if k.Public, err = key.ParsePublic(string(scanner.Str(0))); err != nil {
+			return nil, badDocument("signers", scanner.Line(), err)
 		}
 		switch {
-		case k.Public.Fingerprint().String() != string(s.Key()):
-			return nil, badDocument("signers", s.Line(), errors.New("the key has another fingerprint"))
+		case k.Public.Fingerprint().String() != string(scanner.Key()):
+			return nil, badDocument("signers", scanner.Line(), errors.New("the key has another fingerprint"))
 		case !plain(k.Owner):
-			return nil, badDocument("signers", s.Line(), errors.New("owner is not one line of visible text"))
+			return nil, badDocument("signers", scanner.Line(), errors.New("owner is not one line of visible text"))
 		}
 		keys = append(keys, k)
 	}
-	return keys, s.Err()
+	return keys, scanner.Err()
 }
 
 // AppendSigners appends the document that names the keys, sorted by fingerprint. It leaves out owners that don't fit

@@ -8,10 +8,10 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// CheckVersion returns nil if v is a version by Semantic Versioning 2.0.0, at most 100 bytes long.
-func CheckVersion(v string) error {
-	core, pre, build := splitVersion(v)
-	ok := len(v) <= 100 && strings.Count(core, ".") == 2
+// CheckVersion returns nil if version is a version by Semantic Versioning 2.0.0, at most 100 bytes long.
+func CheckVersion(version string) error {
+	core, pre, build := splitVersion(version)
+	ok := len(version) <= 100 && strings.Count(core, ".") == 2
 	for number := range strings.SplitSeq(core, ".") {
 		ok = ok && isNumber(number)
 	}
@@ -26,7 +26,7 @@ func CheckVersion(v string) error {
 		}
 	}
 	if !ok {
-		return fault.New(fault.Validation, "%+q is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1", v)
+		return fault.New(fault.Validation, "%+q is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1", version)
 	}
 	return nil
 }
@@ -98,16 +98,16 @@ func compareDotted(a, b string) int {
 }
 
 // compareIdentifiers orders numbers by value, and before all other identifiers, which are ordered by bytes.
-func compareIdentifiers(x, y string) int {
-	switch a, b := isDigits(x), isDigits(y); {
+func compareIdentifiers(left, right string) int {
+	switch a, b := isDigits(left), isDigits(right); {
 	case a && b:
-		if len(x) != len(y) {
-			return cmp.Compare(len(x), len(y))
+		if len(left) != len(right) {
+			return cmp.Compare(len(left), len(right))
 		}
 	case a:
 		return -1
 	case b:
 		return 1
 	}
-	return strings.Compare(x, y)
+	return strings.Compare(left, right)
 }

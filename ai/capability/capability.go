@@ -142,22 +142,22 @@ func build(text, verb, kind, id string) (Capability, error) {
 	if kind == wild && id == "" {
 		return Capability{}, invalid(text, `a kind "*" requires an id: write "*:*" at the end for all`)
 	}
-	c := Capability{verb: verb, kind: kind, id: id}
+	capability := Capability{verb: verb, kind: kind, id: id}
 	if id == wild {
-		c.id, c.below = "", true
-		return c, nil
+		capability.id, capability.below = "", true
+		return capability, nil
 	}
-	c.id, c.below = strings.CutSuffix(id, "/*")
-	if c.id == "" {
-		if c.below {
+	capability.id, capability.below = strings.CutSuffix(id, "/*")
+	if capability.id == "" {
+		if capability.below {
 			return Capability{}, invalid(text, "the id begins with a slash")
 		}
-		return c, nil
+		return capability, nil
 	}
-	if err := checkPattern(c.id); err != nil {
+	if err := checkPattern(capability.id); err != nil {
 		return Capability{}, invalid(text, err.Error())
 	}
-	return c, nil
+	return capability, nil
 }
 
 // checkPattern checks that id is an id if each "*" segment is replaced by a name.
@@ -201,12 +201,12 @@ func (c Capability) String() string {
 	return c.verb + ":" + c.kind + ":" + c.id
 }
 
-// Covers reports whether c allows everything that o allows.
-func (c Capability) Covers(o Capability) bool {
-	if c.verb == "" || !covers(c.verb, o.verb) || !covers(c.kind, o.kind) {
+// Covers reports whether c allows everything that capability allows.
+func (c Capability) Covers(capability Capability) bool {
+	if c.verb == "" || !covers(c.verb, capability.verb) || !covers(c.kind, capability.kind) {
 		return false
 	}
-	rest, other := c.id, o.id
+	rest, other := c.id, capability.id
 	for rest != "" {
 		if other == "" {
 			return false
@@ -218,28 +218,28 @@ func (c Capability) Covers(o Capability) bool {
 			return false
 		}
 	}
-	return c.below || other == "" && !o.below
+	return c.below || other == "" && !capability.below
 }
 
 // covers is Covers for one segment.
 func covers(a, b string) bool { return b != "" && (a == wild || a == b) }
 
-// Intersect returns the capability that allows what both c and o allow; ok is false if both allow nothing in
+// Intersect returns the capability that allows what both c and capability allow; ok is false if both allow nothing in
 // common.
-func (c Capability) Intersect(o Capability) (both Capability, ok bool) {
-	if both.verb, ok = meet(c.verb, o.verb); !ok {
+func (c Capability) Intersect(capability Capability) (both Capability, ok bool) {
+	if both.verb, ok = meet(c.verb, capability.verb); !ok {
 		return Capability{}, false
 	}
-	if both.kind, ok = meet(c.kind, o.kind); !ok {
+	if both.kind, ok = meet(c.kind, capability.kind); !ok {
 		return Capability{}, false
 	}
 	// One id must be a prefix of the other, or both have as many segments.
-	a, b := c.id, o.id
-	id := make([]byte, 0, len(a)+len(b))
-	for a != "" && b != "" {
+	left, right := c.id, capability.id
+	id := make([]byte, 0, len(left)+len(right))
+	for left != "" && right != "" {
 		var x, y string
-		x, a, _ = strings.Cut(a, "/")
-		y, b, _ = strings.Cut(b, "/")
+		x, left, _ = strings.Cut(left, "/")
+		y, right, _ = strings.Cut(right, "/")
 		segment, ok := meet(x, y)
 		if !ok {
 			return Capability{}, false
@@ -247,18 +247,18 @@ func (c Capability) Intersect(o Capability) (both Capability, ok bool) {
 		id = append(append(id, segment...), '/')
 	}
 	switch {
-	case a == "" && b == "":
-		both.below = c.below && o.below
-	case a == "":
+	case left == "" && right == "":
+		both.below = c.below && capability.below
+	case left == "":
 		if !c.below {
 			return Capability{}, false
 		}
-		id, both.below = append(append(id, b...), '/'), o.below
+		id, both.below = append(append(id, right...), '/'), capability.below
 	default:
-		if !o.below {
+		if !capability.below {
 			return Capability{}, false
 		}
-		id, both.below = append(append(id, a...), '/'), c.below
+		id, both.below = append(append(id, left...), '/'), c.below
 	}
 	both.id = strings.TrimSuffix(string(id), "/")
 	if len(both.id) > portable.MaxID {

@@ -61,18 +61,18 @@ func (s Set) Intersect(o Set) (Set, error) {
 	var list []Capability
 	for _, a := range s.list {
 		for _, b := range o.list {
-			c, ok := a.Intersect(b)
-			if !ok || seen[c] {
+			capability, ok := a.Intersect(b)
+			if !ok || seen[capability] {
 				continue
 			}
-			seen[c] = true
-			if (Set{list}).Covers(c) {
+			seen[capability] = true
+			if (Set{list}).Covers(capability) {
 				continue
 			}
-			list = append(slices.DeleteFunc(list, c.Covers), c)
+			list = append(slices.DeleteFunc(list, capability.Covers), capability)
 			if len(list) > MaxSet {
 				return Set{},
-					invalid(c.String(), fmt.Sprintf("more than %d capabilities in the intersection", MaxSet))
+					invalid(capability.String(), fmt.Sprintf("more than %d capabilities in the intersection", MaxSet))
 			}
 		}
 	}

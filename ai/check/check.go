@@ -60,8 +60,8 @@ type Chosen struct {
 	Named bool
 }
 
-// All checks files, and calls f with the index of each item from many goroutines.
-func (c *Checker) All(ctx context.Context, chosen []Chosen, f func(i int, it *Checked)) error {
+// All checks files, and calls each with the index of each item from many goroutines.
+func (c *Checker) All(ctx context.Context, chosen []Chosen, each func(i int, it *Checked)) error {
 	files := make([]ai.File, len(chosen))
 	for i := range files {
 		files[i] = chosen[i].File
@@ -83,7 +83,7 @@ func (c *Checker) All(ctx context.Context, chosen []Chosen, f func(i int, it *Ch
 			stop = err
 			return
 		}
-		f(i, checked)
+		each(i, checked)
 	})
 	return cmp.Or(err, stop)
 }
@@ -132,6 +132,17 @@ func (c *Checker) check(ctx context.Context, it *ai.Item) (*Checked, error) {
 	return out, ctx.Err()
 }
 
+// Risk is a Rule. It warns of a tool that declares no risk.
+func Risk(_ context.Context, c *Checker, it *Checked) []Problem {
+	note := it.Model.RiskNote()
+	if note == "" {
+		return nil
+	}
+	l := c.About(it.File, it.Model.Fields.At, nil)
+	l.Severity, l.Field, l.Message = Warning, "risk", "risk: "+note
+	return []Problem{l}
+}
+
 // unmerged returns the line of an unresolved merge conflict, or 0.
 func unmerged(b []byte) int {
 	rest, line := b, 1
@@ -174,17 +185,17 @@ func (c *Checker) chain(ctx context.Context, it *Checked) (ok bool, lines []Prob
 	if v := it.Model.Fields.Get("executor_id"); v != nil {
 		at = v.At
 	}
-	l := c.About(it.File, at, err)
-	l.Field = "executor_id"
+	problem := c.About(it.File, at, err)
+	problem.Field = "executor_id"
 	broken, isChain := errors.AsType[*ai.ChainError](err)
 	if !isChain || len(broken.Issues) == 0 {
 		if missing, ok := errors.AsType[*ai.NotFoundError](err); ok {
 			_, err := c.View.Find(ctx, missing.Ref)
 			if found, ok := errors.AsType[*ai.NotFoundError](err); ok && len(found.Near) > 0 {
-				l.Message += "; did you mean " + strings.Join(found.Near, ", ") + "?"
+				problem.Message += "; did you mean " + strings.Join(found.Near, ", ") + "?"
 			}
 		}
-		return false, []Problem{l}
+		return false, []Problem{problem}
 	}
 	own := 0 // the issues begin with the tool's own problems, which are reported already
 	for _, p := range it.Model.Problems {
@@ -193,8 +204,8 @@ func (c *Checker) chain(ctx context.Context, it *Checked) (ok bool, lines []Prob
 		}
 	}
 	for _, i := range broken.Issues[min(own, len(broken.Issues)):] {
-		l.Code, l.Message = i.Code, i.Message
-		lines = append(lines, l)
+		problem.Code, problem.Message = i.Code, i.Message
+		lines = append(lines, problem)
 	}
 	return true, lines
 }
@@ -217,18 +228,18 @@ func (c *Checker) ofTree(it *ai.Item, err error) (lines []Problem) {
 
 // About returns a problem for an error of a file.
 func (c *Checker) About(f ai.File, at value.Pos, err error) Problem {
-	l := Problem{Severity: Error, Code: fault.Validation, Space: f.Space.Label, File: c.Name(f.Space, f.Path),
+	problem := Problem{Severity: Error, Code: fault.Validation, Space: f.Space.Label, File: c.Name(f.Space, f.Path),
 		Line: at.Line, Column: at.Column}
 	if f.Ref.Kind != "" {
-		l.Ref = f.Ref.String()
+		problem.Ref = f.Ref.String()
 	}
 	if err != nil {
-		l.Code, l.Message = Words(err)
+		problem.Code, problem.Message = Words(err)
 	}
 	if errors.Is(err, ai.ErrAsset) && !errors.Is(err, ai.ErrGone) {
-		l.Message += ": " + model.MissingMarker(f.Ref.Kind, f.Path)
+		problem.Message += ": " + model.MissingMarker(f.Ref.Kind, f.Path)
 	}
-	return l
+	return problem
 }
 
 // Fields returns the problems in an item's model.

@@ -48,26 +48,31 @@ type Report struct {
 	Problems []Problem `json:"problems"`
 }
 
+// With returns the report with problems that were found elsewhere, among a number of items.
+func (r *Report) With(items int, problems []Problem) *Report {
+	return newReport(r.Items+items, slices.Concat(r.Problems, problems))
+}
+
 // newReport sorts problems and counts them.
 func newReport(items int, problems []Problem) *Report {
-	r := &Report{Items: items, Problems: append([]Problem{}, problems...)}
-	slices.SortStableFunc(r.Problems, func(a, b Problem) int {
+	report := &Report{Items: items, Problems: append([]Problem{}, problems...)}
+	slices.SortStableFunc(report.Problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Column, b.Column),
 			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Message, b.Message))
 	})
-	r.Problems = slices.Compact(r.Problems)
+	report.Problems = slices.Compact(report.Problems)
 	wrong := map[string]bool{}
-	for _, p := range r.Problems {
+	for _, p := range report.Problems {
 		if p.Severity == Warning {
-			r.Warnings++
+			report.Warnings++
 			continue
 		}
-		r.Errors++
+		report.Errors++
 		wrong[p.File] = true
 	}
-	r.Wrong = len(wrong)
-	return r
+	report.Wrong = len(wrong)
+	return report
 }
 
 // AlsoWarnings returns the number of warnings for the end of a sentence, or "".
@@ -81,18 +86,18 @@ func (r *Report) AlsoWarnings() string {
 // Fault returns an error with the number of errors. Without also, it is the answer of the command; also names what
 // was not done because of the errors.
 func (r *Report) Fault(also string) *fault.Error {
-	f := fault.New(fault.Validation, "%s in %d of %s%s", fault.Count(int64(r.Errors), "error"), r.Wrong,
+	failure := fault.New(fault.Validation, "%s in %d of %s%s", fault.Count(int64(r.Errors), "error"), r.Wrong,
 		fault.Count(int64(max(r.Items, r.Wrong)), "item"), r.AlsoWarnings())
 	for _, kind := range []string{"directive", "knowledge", "tool"} {
 		if slices.ContainsFunc(r.Problems, func(p Problem) bool {
 			return p.Severity == Error && p.Field != "" && strings.HasPrefix(p.Ref, kind+":")
 		}) {
-			f.Try("rye docs " + kind + "-format")
+			failure.Try("rye docs " + kind + "-format")
 		}
 	}
 	if also == "" {
-		return f.Asked()
+		return failure.Answer()
 	}
-	f.Text = also + ": " + f.Text
-	return f
+	failure.Text = also + ": " + failure.Text
+	return failure
 }

@@ -28,26 +28,26 @@ type Stray struct {
 
 // Strays returns the strays of a space, sorted by path. It skips assets by name, known files (items and the trees
 // of tools), and unreadable files, which View.Files reports.
-func Strays(ctx context.Context, v *ai.View, s *ai.Space, known func(p string) bool) ([]Stray, error) {
+func Strays(ctx context.Context, v *ai.View, space *ai.Space, known func(p string) bool) ([]Stray, error) {
 	var all []Stray
 	for _, k := range v.Kinds() {
-		err := fs.WalkDir(s.FS, k.Dir, func(p string, e fs.DirEntry, err error) error {
+		err := fs.WalkDir(space.FS, k.Dir, func(at string, entry fs.DirEntry, err error) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err != nil || p == k.Dir {
+			if err != nil || at == k.Dir {
 				return nil
 			}
-			if name := path.Base(p); portable.Droppings(name) || model.IsAsset(name) {
-				if e.IsDir() {
+			if name := path.Base(at); portable.Droppings(name) || model.IsAsset(name) {
+				if entry.IsDir() {
 					return fs.SkipDir
 				}
 				return nil
 			}
-			if !e.Type().IsRegular() || known(p) {
+			if !entry.Type().IsRegular() || known(at) {
 				return nil
 			}
-			if f, ok := stray(s, k, p); ok {
+			if f, ok := stray(space, k, at); ok {
 				all = append(all, f)
 			}
 			return nil
@@ -142,19 +142,21 @@ func (k *Known) In(s *ai.Space) func(p string) bool {
 
 // StraysBelow returns the strays below a directory of a space. If it finds any, it reads the trees of all tools of
 // the space, because these may reach further than the directory.
-func StraysBelow(ctx context.Context, v *ai.View, admit *ai.Admitter, s *ai.Space, dir string, known *Known) ([]Stray,
-	error) {
-	in := known.In(s)
-	all, err := Strays(ctx, v, s, func(p string) bool { return dir != "." && !strings.HasPrefix(p, dir+"/") || in(p) })
+func StraysBelow(ctx context.Context, view *ai.View, admit *ai.Admitter, space *ai.Space, dir string,
+	known *Known) ([]Stray, error) {
+	in := known.In(space)
+	all, err := Strays(ctx, view, space, func(p string) bool {
+		return dir != "." && !strings.HasPrefix(p, dir+"/") || in(p)
+	})
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	l, err := v.Files(ctx, "tool")
+	l, err := view.Files(ctx, "tool")
 	if err != nil {
 		return nil, err
 	}
-	files := slices.DeleteFunc(l.Files, func(f ai.File) bool { return f.Space != s || in(f.Path) })
-	err = v.Each(ctx, files, func(_ int, it *ai.Item, err error) {
+	files := slices.DeleteFunc(l.Files, func(f ai.File) bool { return f.Space != space || in(f.Path) })
+	err = view.Each(ctx, files, func(_ int, it *ai.Item, err error) {
 		if err == nil {
 			known.AddTree(ctx, admit, it)
 		}
@@ -186,23 +188,23 @@ func Group(all []Stray) (groups []StrayGroup) {
 
 // Why returns the reason why the files aren't items.
 func (g *StrayGroup) Why() string {
-	s := "is not an item, so no signature covers it: "
+	text := "is not an item, so no signature covers it: "
 	if g.Signed {
-		s = "has a signature line, but is not an item: "
+		text = "has a signature line, but is not an item: "
 	}
 	ext := path.Ext(g.Path)
 	if g.Never {
-		s += ext + " files never are"
+		text += ext + " files never are"
 	} else {
-		s += model.MissingMarker(g.Kind.Name, g.Path)
+		text += model.MissingMarker(g.Kind.Name, g.Path)
 	}
 	if g.count > 1 {
-		s += fmt.Sprintf("; and %d more %s files below %s/", g.count-1, ext, g.Kind.Dir)
+		text += fmt.Sprintf("; and %d more %s files below %s/", g.count-1, ext, g.Kind.Dir)
 	}
 	if g.Signed || g.Never {
-		s += ": rye docs " + model.FormatTopic(g.Kind.Name)
+		text += ": rye docs " + model.FormatTopic(g.Kind.Name)
 	}
-	return s
+	return text
 }
 
 // Strays adds warnings for the strays below a directory of a space. Call it after All: it knows only the items that

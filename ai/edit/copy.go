@@ -56,19 +56,19 @@ func (e *Editor) PlanCopy(ctx context.Context, it *ai.Item, t *tree.Tree, to *ai
 
 // Copy carries out a plan. The item is written last.
 func (e *Editor) Copy(ctx context.Context, c *Copy) error {
-	d, err := OpenDir(c.to.Dir, c.to.Level)
+	folder, err := OpenDir(c.to.Dir, c.to.Level)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	osfile.Sweep(d.Where(path.Dir(c.it.Path)), e.Now())
+	defer folder.Close()
+	osfile.Sweep(folder.Where(path.Dir(c.it.Path)), e.Now())
 	for _, p := range c.missing {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		b, err := p.read()
 		if err == nil {
-			err = d.Write(p.path, p.mode, true, b)
+			err = folder.Write(p.path, p.mode, true, b)
 		}
 		if err != nil {
 			return err
@@ -126,21 +126,21 @@ func (e *Editor) parts(ctx context.Context, it *ai.Item, t *tree.Tree) ([]part, 
 
 // missing returns the parts that a space lacks; an existing file with other bytes is an error.
 func missing(parts []part, to *ai.Space, remove func(p string) string) ([]part, error) {
-	d, err := osfile.OpenDir(to.Dir, 0)
+	folder, err := osfile.OpenDir(to.Dir, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return parts, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
+	defer folder.Close()
 	var missing []part
-	for _, p := range parts {
-		b, err := p.read()
+	for _, part := range parts {
+		b, err := part.read()
 		if err != nil {
 			return nil, err
 		}
-		same, err := sameBytes(d, p.path, b)
+		same, err := sameBytes(folder, part.path, b)
 		if f, ok := errors.AsType[*fault.Error](err); ok && errors.Is(f.Err, fs.ErrExist) {
 			own := parts[len(parts)-1].path // removing the item removes its tree
 			if _, gone := fs.Lstat(to.FS, own); gone == nil {
@@ -151,7 +151,7 @@ func missing(parts []part, to *ai.Space, remove func(p string) string) ([]part, 
 			return nil, err
 		}
 		if !same {
-			missing = append(missing, p)
+			missing = append(missing, part)
 		}
 	}
 	return missing, nil

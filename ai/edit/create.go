@@ -30,21 +30,21 @@ type Text struct {
 }
 
 // TextOf reads a file as the text of a new item. It drops signature lines, which are about another name.
-func TextOf(file string, k *model.Kind, ref model.Ref) (t Text, err error) {
+func TextOf(file string, k *model.Kind, ref model.Ref) (text Text, err error) {
 	fi, err := os.Stat(file)
 	if err != nil {
-		return t, err
+		return text, err
 	}
-	t = Text{From: file, Ext: path.Ext(filepath.ToSlash(file)), Mode: Mode(fi.Mode().Perm()&0o100 != 0)}
-	if !slices.Contains(k.Extensions, t.Ext) {
-		return t, fault.New(fault.Validation, "%q can't be a %s: its extension is %q", file, k.Name, t.Ext).
+	text = Text{From: file, Ext: path.Ext(filepath.ToSlash(file)), Mode: Mode(fi.Mode().Perm()&0o100 != 0)}
+	if !slices.Contains(k.Extensions, text.Ext) {
+		return text, fault.New(fault.Validation, "%q can't be a %s: its extension is %q", file, k.Name, text.Ext).
 			Because("expected one of "+strings.Join(k.Extensions, " ")).On("file", file)
 	}
 	b, err := osfile.ReadSmall(file, parse.MaxFile)
 	if err != nil {
-		return t, err
+		return text, err
 	}
-	return t, t.take(b, k, ref)
+	return text, text.take(b, k, ref)
 }
 
 // TextFrom is TextOf for bytes; from names their source.
@@ -78,20 +78,20 @@ func Templates(k *model.Kind) (all []string) {
 }
 
 // Template fills in the library's template for a kind. The description defaults to the name.
-func Template(k *model.Kind, ref model.Ref, ext, description string) (t Text, err error) {
+func Template(k *model.Kind, ref model.Ref, ext, description string) (text Text, err error) {
 	description = cmp.Or(description, titleOf(ref.Name()))
 	if err := checkDescription(description); err != nil {
-		return t, err
+		return text, err
 	}
-	t = Text{From: templates + "/_" + k.Name + ext, Ext: ext, Mode: Mode(false)}
-	b, err := fs.ReadFile(std.FS(), t.From)
+	text = Text{From: templates + "/_" + k.Name + ext, Ext: ext, Mode: Mode(false)}
+	b, err := fs.ReadFile(std.FS(), text.From)
 	if err != nil {
-		return t, err
+		return text, err
 	}
 	fill := strings.NewReplacer("{{id}}", ref.ID, "{{name}}", ref.Name(), "{{category}}", ref.Category(),
 		"{{description}}", description)
-	t.Bytes = []byte(fill.Replace(string(b)))
-	return t, nil
+	text.Bytes = []byte(fill.Replace(string(b)))
+	return text, nil
 }
 
 // titleOf turns a name into words.

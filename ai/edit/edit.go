@@ -73,18 +73,18 @@ func Draft(f ai.File, b []byte) *ai.Item {
 
 // Write signs a new item, unless by is nil, and writes it. It never replaces a file.
 func (e *Editor) Write(ctx context.Context, it *ai.Item, by Signer, mode fs.FileMode) error {
-	d, err := OpenDir(it.Space.Dir, it.Space.Level)
+	folder, err := OpenDir(it.Space.Dir, it.Space.Level)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer folder.Close()
 	// Signing reads the other files of the item, so open the directory first to detect that it isn't writable.
-	r, err := d.Folder(path.Dir(it.Path), true)
+	r, err := folder.Folder(path.Dir(it.Path), true)
 	if err != nil {
 		return err
 	}
 	r.Close()
-	osfile.Sweep(d.Where(path.Dir(it.Path)), e.Now())
+	osfile.Sweep(folder.Where(path.Dir(it.Path)), e.Now())
 	if by != nil {
 		b, err := by(ctx, it)
 		if err != nil {
@@ -92,7 +92,7 @@ func (e *Editor) Write(ctx context.Context, it *ai.Item, by Signer, mode fs.File
 		}
 		*it = *Draft(it.File, b)
 	}
-	err = d.Write(it.Path, mode, true, it.Bytes)
+	err = folder.Write(it.Path, mode, true, it.Bytes)
 	if errors.Is(err, fs.ErrExist) {
 		place := e.Name(it.Space, it.Path)
 		return fault.New(fault.Validation, "%q exists already", place).From(err).
@@ -104,19 +104,19 @@ func (e *Editor) Write(ctx context.Context, it *ai.Item, by Signer, mode fs.File
 
 // Remove removes an item, then the files that go with it.
 func (e *Editor) Remove(ctx context.Context, it *ai.Item, with Following) error {
-	d, err := OpenDir(it.Space.Dir, it.Space.Level)
+	folder, err := OpenDir(it.Space.Dir, it.Space.Level)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	if err := d.Remove(it.Path); err != nil {
+	defer folder.Close()
+	if err := folder.Remove(it.Path); err != nil {
 		return err
 	}
 	for _, p := range with.Paths() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := d.Remove(p); err != nil {
+		if err := folder.Remove(p); err != nil {
 			return err
 		}
 	}
@@ -136,8 +136,8 @@ func treeFile(s *ai.Space, name string, want cas.Digest) ([]byte, error) {
 }
 
 // sameBytes reports whether a file exists with these bytes; one with other bytes is an error.
-func sameBytes(d *osfile.Dir, name string, b []byte) (bool, error) {
-	old, err := d.Read(name, int64(len(b)))
+func sameBytes(folder *osfile.Dir, name string, b []byte) (bool, error) {
+	old, err := folder.Read(name, int64(len(b)))
 	switch {
 	case err != nil && fault.CodeOf(err) != fault.Limit:
 		return false, err
@@ -146,8 +146,9 @@ func sameBytes(d *osfile.Dir, name string, b []byte) (bool, error) {
 	case err == nil && bytes.Equal(old, b):
 		return true, nil
 	}
-	return false, fault.New(fault.Validation, "%q exists already, with other bytes", d.Where(name)).From(fs.ErrExist).
-		On("reason", "exists").On("file", d.Where(name))
+	return false, fault.New(fault.Validation, "%q exists already, with other bytes",
+		folder.Where(name)).From(fs.ErrExist).
+		On("reason", "exists").On("file", folder.Where(name))
 }
 
 // CheckWritable refuses an item of a space that is read-only.

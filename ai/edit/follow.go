@@ -45,18 +45,18 @@ func (e *Editor) Following(ctx context.Context, it *ai.Item) (Following, error) 
 	if err != nil || anchor == nil {
 		return Following{}, nil // without a chain the tree is unknown
 	}
-	t, err := e.Admit.Tree(ctx, it)
-	if err != nil || t == nil {
+	tree, err := e.Admit.Tree(ctx, it)
+	if err != nil || tree == nil {
 		return Following{}, err
 	}
 	if anchor.Dir != path.Dir(it.Path) || anchor.Dir == it.Kind.Dir {
 		return Following{Stays: fmt.Sprintf("its tree is all of %q", e.Name(it.Space, anchor.Dir))}, nil
 	}
-	l, err := e.Files(ctx, it.Ref.Kind)
+	listing, err := e.Files(ctx, it.Ref.Kind)
 	if err != nil {
 		return Following{}, err
 	}
-	for _, f := range l.Files {
+	for _, f := range listing.Files {
 		if f.Space != it.Space || f.Path == it.Path || !strings.HasPrefix(f.Path, anchor.Dir+"/") {
 			continue
 		}
@@ -64,12 +64,12 @@ func (e *Editor) Following(ctx context.Context, it *ai.Item) (Following, error) 
 			return Following{Stays: fmt.Sprintf("%q is in the same directory", f.Ref)}, nil
 		}
 	}
-	for _, p := range l.Problems {
+	for _, p := range listing.Problems {
 		if p.Space == it.Space && p.Path != it.Path && strings.HasPrefix(p.Path, anchor.Dir+"/") {
 			return Following{Stays: fmt.Sprintf("%q is in the same directory", e.Name(p.Space, p.Path))}, nil
 		}
 	}
-	return Following{dir: anchor.Dir, files: t.Files}, nil
+	return Following{dir: anchor.Dir, files: tree.Files}, nil
 }
 
 // A Mention is an item that names another one.
@@ -117,21 +117,21 @@ func SortMentions(all []Mention) {
 // namedAs returns how an item names a ref; "" if it doesn't.
 func namedAs(it *ai.Item, ref model.Ref) string {
 	var permissions []capability.Capability
-	switch m := it.Model; {
-	case m.Tool != nil:
-		if ref.Kind == "tool" && m.Tool.Executor == ref.ID {
+	switch parsed := it.Model; {
+	case parsed.Tool != nil:
+		if ref.Kind == "tool" && parsed.Tool.Executor == ref.ID {
 			return "executor"
 		}
-		permissions = m.Tool.Permissions
-	case m.Directive != nil:
-		if ref.Kind == "tool" && slices.ContainsFunc(m.Directive.Tools, func(o model.Offer) bool {
+		permissions = parsed.Tool.Permissions
+	case parsed.Directive != nil:
+		if ref.Kind == "tool" && slices.ContainsFunc(parsed.Directive.Tools, func(o model.Offer) bool {
 			return o.ID == ref.ID
 		}) {
 			return "offer"
 		}
-		permissions = m.Directive.Permissions
-	case m.Knowledge != nil:
-		for _, r := range m.Knowledge.References {
+		permissions = parsed.Directive.Permissions
+	case parsed.Knowledge != nil:
+		for _, r := range parsed.Knowledge.References {
 			if r == ref.String() || ref.Kind == "knowledge" && r == ref.ID {
 				return "reference"
 			}

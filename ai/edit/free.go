@@ -17,29 +17,29 @@ import (
 
 // CheckFree refuses an id for a new item if it is one of rye's own or if a file of the space has it, with any
 // extension.
-func (e *Editor) CheckFree(ctx context.Context, ref model.Ref, s *ai.Space) error {
+func (e *Editor) CheckFree(ctx context.Context, ref model.Ref, space *ai.Space) error {
 	if err := e.CheckProtected(ref); err != nil {
 		return err
 	}
 	if k, ok := e.Kind(ref.Kind); ok {
-		if err := e.CheckFolders(s, path.Dir(k.Dir+"/"+ref.ID)); err != nil {
+		if err := e.CheckFolders(space, path.Dir(k.Dir+"/"+ref.ID)); err != nil {
 			return err
 		}
 	}
-	l, err := e.Files(ctx, ref.Kind)
+	listing, err := e.Files(ctx, ref.Kind)
 	if err != nil {
 		return err
 	}
-	for _, f := range l.Files {
-		if f.Space != s || portable.Fold(f.ID) != portable.Fold(ref.ID) {
+	for _, f := range listing.Files {
+		if f.Space != space || portable.Fold(f.ID) != portable.Fold(ref.ID) {
 			continue
 		}
 		if _, err := e.Load(ctx, f); !errors.Is(err, ai.ErrAsset) {
 			return e.taken(f, "rye show "+fault.Quote(f.Ref.String()))
 		}
 	}
-	for _, p := range l.Problems {
-		if f, err := e.At(p.Space, p.Path); err == nil && p.Space == s &&
+	for _, p := range listing.Problems {
+		if f, err := e.At(p.Space, p.Path); err == nil && p.Space == space &&
 			portable.Fold(f.ID) == portable.Fold(ref.ID) {
 			return e.taken(f, "rye show "+fault.Quote(f.Ref.String()))
 		}
@@ -89,7 +89,7 @@ func (e *Editor) CheckProtected(ref model.Ref) error {
 
 // Disturbed returns the signed tools of a space, except some, whose tree contains a path: writing or removing it
 // invalidates their signatures.
-func (e *Editor) Disturbed(ctx context.Context, s *ai.Space, p string, but ...model.Ref) (refs []model.Ref) {
+func (e *Editor) Disturbed(ctx context.Context, s *ai.Space, moved string, but ...model.Ref) (refs []model.Ref) {
 	l, err := e.Files(ctx, "tool")
 	if err != nil {
 		return nil
@@ -97,14 +97,14 @@ func (e *Editor) Disturbed(ctx context.Context, s *ai.Space, p string, but ...mo
 	for _, f := range l.Files {
 		// It checks only tools in the same directory or above. A tool below may work from its parent, too, but
 		// finding it would require reading every tool: rye verify does.
-		if f.Space != s || slices.Contains(but, f.Ref) || !strings.HasPrefix(p, path.Dir(f.Path)+"/") {
+		if f.Space != s || slices.Contains(but, f.Ref) || !strings.HasPrefix(moved, path.Dir(f.Path)+"/") {
 			continue
 		}
 		it, err := e.Load(ctx, f)
 		if err != nil {
 			continue
 		}
-		if a, err := e.Admit.Anchor(ctx, it); err == nil && a != nil && strings.HasPrefix(p, a.Dir+"/") &&
+		if a, err := e.Admit.Anchor(ctx, it); err == nil && a != nil && strings.HasPrefix(moved, a.Dir+"/") &&
 			it.Signed.Format != sign.None {
 			refs = append(refs, it.Ref)
 		}

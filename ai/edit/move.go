@@ -54,21 +54,21 @@ func (e *Editor) PlanMove(ctx context.Context, it *ai.Item, ref model.Ref) (*Mov
 	if err != nil {
 		return nil, fault.New(fault.Validation, "%v", err).From(err).On("ref", ref.String())
 	}
-	m := &Move{Old: it, dir: path.Dir(to)}
+	move := &Move{Old: it, dir: path.Dir(to)}
 	if path.Dir(to) != path.Dir(it.Path) {
-		if m.with, err = e.Following(ctx, it); err != nil {
+		if move.with, err = e.Following(ctx, it); err != nil {
 			return nil, err
 		}
-		if err := e.checkFollowing(m); err != nil {
+		if err := e.checkFollowing(move); err != nil {
 			return nil, err
 		}
 	}
-	b, err := e.renamed(m, ref, to)
+	b, err := e.renamed(move, ref, to)
 	if err != nil {
 		return nil, err
 	}
-	m.New = Draft(fileOf(it.Kind, ref, it.Space, to), b)
-	return m, nil
+	move.New = Draft(fileOf(it.Kind, ref, it.Space, to), b)
+	return move, nil
 }
 
 // otherCase refuses an id that differs only in case, because on some systems both are one file. It suggests two
@@ -94,27 +94,29 @@ func otherCase(old, ref model.Ref) *fault.Error {
 }
 
 // checkFollowing refuses to move a tool without its tree, and to mix two trees.
-func (e *Editor) checkFollowing(m *Move) error {
-	if m.with.Stays != "" {
-		return fault.New(fault.Validation, "the other files of %s can't move with it: %s", m.Old.Ref, m.with.Stays).
-			On("reason", "tree").On("ref", m.Old.Ref.String())
+func (e *Editor) checkFollowing(move *Move) error {
+	if move.with.Stays != "" {
+		return fault.New(fault.Validation, "the other files of %s can't move with it: %s", move.Old.Ref,
+			move.with.Stays).
+			On("reason", "tree").On("ref", move.Old.Ref.String())
 	}
-	if len(m.with.files) == 0 {
+	if len(move.with.files) == 0 {
 		return nil
 	}
-	empty, err := isEmpty(m.Old.Space, m.dir)
-	if err == nil && !empty || strings.HasPrefix(m.dir+"/", m.with.dir+"/") {
-		place := e.Name(m.Old.Space, m.dir)
-		return fault.New(fault.Validation, "the files of %s need a directory of their own: %q is not empty", m.Old.Ref,
+	empty, err := isEmpty(move.Old.Space, move.dir)
+	if err == nil && !empty || strings.HasPrefix(move.dir+"/", move.with.dir+"/") {
+		place := e.Name(move.Old.Space, move.dir)
+		return fault.New(fault.Validation, "the files of %s need a directory of their own: %q is not empty",
+			move.Old.Ref,
 			place).
-			On("reason", "tree").On("ref", m.Old.Ref.String()).On("path", place)
+			On("reason", "tree").On("ref", move.Old.Ref.String()).On("path", place)
 	}
 	return err
 }
 
 // renamed returns the item's bytes without signatures, and with the new id in the fields that repeat it.
-func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
-	it := m.Old
+func (e *Editor) renamed(move *Move, ref model.Ref, to string) ([]byte, error) {
+	it := move.Old
 	fields := []struct{ name, old, new string }{{"name", it.Ref.Name(), ref.Name()},
 		{"category", it.Ref.Category(), ref.Category()}}
 	if it.Ref.Kind == "knowledge" {
@@ -131,34 +133,34 @@ func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
 			continue // the field has another value, or the reader took the name from the path
 		}
 		changes = append(changes, change{f.At, Field{s.name, f.At.Line, s.old, s.new}})
-		m.Edited = append(m.Edited, changes[len(changes)-1].Field)
+		move.Edited = append(move.Edited, changes[len(changes)-1].Field)
 	}
 	// Last first, so that places stay valid.
 	slices.SortFunc(changes, func(a, b change) int { return b.at.Compare(a.at) })
-	b := it.Bytes
+	data := it.Bytes
 	place := e.Name(it.Space, it.Path)
 	for _, c := range changes {
-		out, ok := replaceField(it, ref, to, b, c.at, c.Field)
+		out, ok := replaceField(it, ref, to, data, c.at, c.Field)
 		if !ok {
 			return nil, fault.New(fault.Validation, "%s:%d:%d: can't change %q to %q safely", place, c.at.Line,
 				c.at.Column, c.Old, c.New).
 				Because("change it by hand, and rename the file").
 				On("file", place).On("line", c.at.Line).On("column", c.at.Column)
 		}
-		b = out
+		data = out
 	}
-	b, err := unsigned(it.Kind, to, b)
+	data, err := unsigned(it.Kind, to, data)
 	if err != nil || it.Model.Invalid() {
-		return b, err
+		return data, err
 	}
-	for _, p := range it.Kind.Read(ref, to, b).Problems {
+	for _, p := range it.Kind.Read(ref, to, data).Problems {
 		if !p.Warning {
 			return nil, fault.New(fault.Validation, "as %s it would be invalid: %s:%d:%d: %s", ref, place, p.At.Line,
 				p.At.Column, p.Message).
 				On("file", place).On("line", p.At.Line).On("column", p.At.Column)
 		}
 	}
-	return b, nil
+	return data, nil
 }
 
 // replaceField changes the text of a field, and reports whether the file then has the new value. Some values need
@@ -228,55 +230,56 @@ func unsigned(k *model.Kind, p string, b []byte) ([]byte, error) {
 }
 
 // Move carries out a plan: it writes the new files, the item last, and then removes the old ones, the item first.
-func (e *Editor) Move(ctx context.Context, m *Move, by Signer) error {
-	s := m.Old.Space
-	d, err := OpenDir(s.Dir, s.Level)
+func (e *Editor) Move(ctx context.Context, move *Move, by Signer) error {
+	space := move.Old.Space
+	folder, err := OpenDir(space.Dir, space.Level)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	for _, f := range m.with.files {
+	defer folder.Close()
+	for _, f := range move.with.files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b, err := treeFile(s, path.Join(m.with.dir, f.Path), f.Raw)
+		b, err := treeFile(space, path.Join(move.with.dir, f.Path), f.Raw)
 		if err == nil {
-			err = d.Write(path.Join(m.dir, f.Path), Mode(f.Mode.String() == "exec"), true, b)
+			err = folder.Write(path.Join(move.dir, f.Path), Mode(f.Mode.String() == "exec"), true, b)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	mode := fs.FileMode(0o644)
-	if fi, err := fs.Lstat(s.FS, m.Old.Path); err == nil {
+	if fi, err := fs.Lstat(space.FS, move.Old.Path); err == nil {
 		mode = fi.Mode().Perm()
 	}
-	anchor, _ := e.Admit.Anchor(ctx, m.Old)
-	if anchor != nil && path.Dir(m.Old.Path) == path.Dir(m.New.Path) {
-		return e.renameInPlace(ctx, d, m, by, mode)
+	anchor, _ := e.Admit.Anchor(ctx, move.Old)
+	if anchor != nil && path.Dir(move.Old.Path) == path.Dir(move.New.Path) {
+		return e.renameInPlace(ctx, folder, move, by, mode)
 	}
-	if err := e.Write(ctx, m.New, by, mode); err != nil {
+	if err := e.Write(ctx, move.New, by, mode); err != nil {
 		return err
 	}
-	return e.Remove(ctx, m.Old, m.with)
+	return e.Remove(ctx, move.Old, move.with)
 }
 
 // renameInPlace renames a tool within the directory of its tree. The tree is everything there but the tool, so the old
 // file must be gone when the new one is signed.
-func (e *Editor) renameInPlace(ctx context.Context, d *osfile.Dir, m *Move, by Signer, mode fs.FileMode) error {
-	if err := e.Write(ctx, m.New, nil, mode); err != nil {
+func (e *Editor) renameInPlace(ctx context.Context, folder *osfile.Dir, move *Move, by Signer,
+	mode fs.FileMode) error {
+	if err := e.Write(ctx, move.New, nil, mode); err != nil {
 		return err
 	}
-	if err := d.Remove(m.Old.Path); err != nil {
+	if err := folder.Remove(move.Old.Path); err != nil {
 		return err
 	}
 	if by == nil {
 		return nil
 	}
-	b, err := by(ctx, m.New)
+	b, err := by(ctx, move.New)
 	if err != nil {
 		return err
 	}
-	m.New = Draft(m.New.File, b)
-	return d.Write(m.New.Path, mode, false, b)
+	move.New = Draft(move.New.File, b)
+	return folder.Write(move.New.Path, mode, false, b)
 }

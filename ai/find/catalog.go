@@ -30,45 +30,46 @@ type catalog struct {
 }
 
 func newCatalog(v *ai.View, version string) *catalog {
-	c := &catalog{v: v, schema: schemaOf(v, version), builtin: map[string]cas.Digest{}, sure: map[*ai.Space]uint64{}}
+	catalog := &catalog{v: v, schema: schemaOf(v, version), builtin: map[string]cas.Digest{},
+		sure: map[*ai.Space]uint64{}}
 	for _, s := range v.Spaces() {
 		if d, err := os.Open(s.Dir); s.Dir != "" && err == nil {
 			if info, err := d.Stat(); err == nil && statcache.OwnStamps(d.Fd()) {
-				c.sure[s] = statcache.StampOf(info).Dev
+				catalog.sure[s] = statcache.StampOf(info).Dev
 			}
 			d.Close()
 		}
 	}
 	if _, files, err := std.Files(); err == nil {
 		for _, f := range files {
-			c.builtin[strings.TrimPrefix(f.Path, ".ai/")] = f.Digest
+			catalog.builtin[strings.TrimPrefix(f.Path, ".ai/")] = f.Digest
 		}
 	}
-	return c
+	return catalog
 }
 
 // schemaOf identifies how files become records. That depends on this rye and on the extractors, whose bytes define
 // where fields are found.
-func schemaOf(v *ai.View, version string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "1 %s\n", version)
-	for _, k := range v.Kinds() {
-		fmt.Fprintf(&b, "%s %s %q %v %q\n", k.Name, k.Dir, k.Extensions, k.Weights, k.From)
+func schemaOf(view *ai.View, version string) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "1 %s\n", version)
+	for _, k := range view.Kinds() {
+		fmt.Fprintf(&text, "%s %s %q %v %q\n", k.Name, k.Dir, k.Extensions, k.Weights, k.From)
 		if k.From == "" {
 			continue
 		}
-		all, err := v.All(context.Background(), model.Ref{Kind: "tool", ID: k.From})
+		all, err := view.All(context.Background(), model.Ref{Kind: "tool", ID: k.From})
 		for _, it := range all {
-			fmt.Fprintf(&b, "  %s %s\n", it.Space.Label, it.Raw)
+			fmt.Fprintf(&text, "  %s %s\n", it.Space.Label, it.Raw)
 		}
 		if err != nil {
-			fmt.Fprintf(&b, "  %v\n", err)
+			fmt.Fprintf(&text, "  %v\n", err)
 		}
 	}
-	for _, w := range v.Warnings() {
-		fmt.Fprintf(&b, "%v\n", w)
+	for _, w := range view.Warnings() {
+		fmt.Fprintf(&text, "%v\n", w)
 	}
-	return b.String()
+	return text.String()
 }
 
 // Schema implements search.Catalog.
@@ -86,12 +87,12 @@ func (c *catalog) stat(f ai.File) search.Stat {
 
 // Files implements search.Catalog.
 func (c *catalog) Files(ctx context.Context) ([]search.File, error) {
-	l, err := c.v.Files(ctx)
+	listing, err := c.v.Files(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]search.File, len(l.Files))
-	for i, f := range l.Files {
+	out := make([]search.File, len(listing.Files))
+	for i, f := range listing.Files {
 		out[i] = search.File{Space: f.Space.Label, Path: f.Path, Key: i}
 		if f.Space.Builtin {
 			out[i].Digest = c.builtin[f.Path]
@@ -101,7 +102,7 @@ func (c *catalog) Files(ctx context.Context) ([]search.File, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.files = l.Files
+	c.files = listing.Files
 	return out, nil
 }
 
@@ -117,11 +118,12 @@ func (c *catalog) Load(ctx context.Context, f search.File) ([]search.Record, err
 	if err != nil {
 		return nil, err
 	}
-	r := search.Record{Kind: it.Ref.Kind, ID: it.ID, Space: it.Space.Label, Rank: int(it.Space.Level), Path: it.Path}
+	record := search.Record{Kind: it.Ref.Kind, ID: it.ID, Space: it.Space.Label, Rank: int(it.Space.Level),
+		Path: it.Path}
 	add := func(name, text string, weight float64) {
-		has := slices.ContainsFunc(r.Fields, func(f search.Field) bool { return f.Name == name })
-		if text != "" && !has && len(r.Fields) < search.MaxFields {
-			r.Fields = append(r.Fields, search.Field{Name: name, Text: text, Weight: weight})
+		has := slices.ContainsFunc(record.Fields, func(f search.Field) bool { return f.Name == name })
+		if text != "" && !has && len(record.Fields) < search.MaxFields {
+			record.Fields = append(record.Fields, search.Field{Name: name, Text: text, Weight: weight})
 		}
 	}
 	for _, w := range it.Kind.Weights {
@@ -131,7 +133,7 @@ func (c *catalog) Load(ctx context.Context, f search.File) ([]search.Record, err
 	add("title", it.Model.Text("title"), 0)
 	add("description", it.Model.Description, 0)
 	add("tags", strings.Join(it.Model.Tags, ", "), 0)
-	return []search.Record{r}, nil
+	return []search.Record{record}, nil
 }
 
 // shadowed reports whether an item of a higher space hides this one.

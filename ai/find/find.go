@@ -41,19 +41,31 @@ type Found struct {
 	Unread  int      `json:"unread"`         // number of unreadable files
 
 	Stats search.Stats `json:"-"`
+	Loose bool         `json:"-"` // the results have any of the words, not all
 }
 
-// Search runs a request. It rebuilds the index if that is missing or damaged.
+// Search runs a request. For a question, and if nothing has all of the words, it finds what has any of them. It
+// rebuilds the index if that is missing or damaged.
 func (s *Searcher) Search(ctx context.Context, r search.Request) (*Found, error) {
 	defer s.View.Hold()()
 	c := newCatalog(s.View, s.Version)
-	found, err := s.open().Search(ctx, c, r)
+	index := s.open()
+	loose, isLoose := r.Query.Loose()
+	if isLoose {
+		r.Query = loose
+	}
+	found, err := index.Search(ctx, c, r)
+	if err == nil && found.Total == 0 && loose != nil && !isLoose {
+		r.Query, isLoose = loose, true
+		found, err = index.Search(ctx, c, r)
+	}
 	if err != nil {
 		return nil, err
 	}
 	out := &Found{Query: r.Query.String(), Scope: r.Scope.String(), Total: found.Total, Offset: r.Offset,
 		Results: []Hit{},
-		Unknown: append([]string{}, found.Unknown...), Unread: len(found.Stats.Unread), Stats: found.Stats}
+		Unknown: append([]string{}, found.Unknown...), Unread: len(found.Stats.Unread), Stats: found.Stats,
+		Loose: isLoose}
 	for i := range found.Results {
 		out.Results = append(out.Results, c.hit(&found.Results[i], s.Name))
 	}
@@ -126,20 +138,21 @@ type Mark struct {
 const snippetSize = 160
 
 // hit describes a result.
-func (c *catalog) hit(r *search.Result, name func(*ai.Space, string) string) Hit {
-	l := Hit{Ref: r.Kind + ":" + r.ID, Space: r.Space, Score: r.Score, Shadowed: c.shadowed(r.Kind, r.ID, r.Space),
-		Fields: []string{}}
-	if i := slices.IndexFunc(c.v.Spaces(), func(s *ai.Space) bool { return s.Label == r.Space }); i >= 0 {
-		l.File = name(c.v.Spaces()[i], r.Path)
+func (c *catalog) hit(result *search.Result, name func(*ai.Space, string) string) Hit {
+	hit := Hit{Ref: result.Kind + ":" + result.ID, Space: result.Space, Score: result.Score,
+		Shadowed: c.shadowed(result.Kind, result.ID, result.Space),
+		Fields:   []string{}}
+	if i := slices.IndexFunc(c.v.Spaces(), func(s *ai.Space) bool { return s.Label == result.Space }); i >= 0 {
+		hit.File = name(c.v.Spaces()[i], result.Path)
 	}
 	texts := map[string]string{}
-	for _, f := range r.Fields {
+	for _, f := range result.Fields {
 		texts[f.Name] = f.Text
 	}
-	l.Title, l.Description = texts["title"], texts["description"]
+	hit.Title, hit.Description = texts["title"], texts["description"]
 	marks := map[string][]query.Range{}
-	for _, h := range r.Highlights {
-		l.Fields = append(l.Fields, h.Field)
+	for _, h := range result.Highlights {
+		hit.Fields = append(hit.Fields, h.Field)
 		marks[h.Field] = h.Ranges
 	}
 	cut := func(field string) Snippet {
@@ -150,16 +163,16 @@ func (c *catalog) hit(r *search.Result, name func(*ai.Space, string) string) Hit
 		}
 		return out
 	}
-	l.Headline = cut("title")
-	if l.Description != "" {
-		l.Headline = cut("description")
+	hit.Headline = cut("title")
+	if hit.Description != "" {
+		hit.Headline = cut("description")
 	}
-	l.Snippet = l.Headline
+	hit.Snippet = hit.Headline
 	for _, field := range []string{"content", "description", "title", "docstring"} {
 		if len(marks[field]) > 0 {
-			l.Snippet = cut(field)
+			hit.Snippet = cut(field)
 			break
 		}
 	}
-	return l
+	return hit
 }

@@ -69,6 +69,7 @@ func TestText(t *testing.T) {
 		"soft\u00adhyphen":                      "hidden",
 		"word\u2060joiner":                      "hidden",
 		"ㅤ":                                     "hidden",
+		"blank\u2800":                           "hidden",
 		"private \ue000":                        "hidden",
 		"\ufdd0":                                "hidden",
 		"bad \xff":                              "hidden",
@@ -94,6 +95,20 @@ func TestText(t *testing.T) {
 	} {
 		if got := classes(flags.Text("description", text)); got != want {
 			t.Errorf("%+q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestReveal(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain": "plain", "naïve ❤️‍🔥 葛\U000e0100": "naïve ❤️‍🔥 葛\U000e0100",
+		"a\ufe0fb":       `a\ufe0fb`,
+		"a\U000e0101b":   `a\U000e0101b`,
+		"a\u2800\u3164b": `a\u2800\u3164b`,
+		"a\u200bb":       `a\u200bb`,
+	} {
+		if got := flags.Reveal(text); got != want {
+			t.Errorf("%+q: %+q, want %q", text, got, want)
 		}
 	}
 }

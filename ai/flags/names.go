@@ -26,23 +26,23 @@ var alike = strings.NewReplacer(
 // Skeleton returns a form that is equal for names that a person may confuse: without case, separators and invisible
 // characters, and with similar characters replaced.
 func Skeleton(name string) string {
-	var b strings.Builder
-	for _, r := range name {
+	var text strings.Builder
+	for _, char := range name {
 		switch {
-		case r >= 0xff01 && r <= 0xff5e: // full width
-			r -= 0xfee0
-		case r >= 0x1d400 && r <= 0x1d6a3: // mathematical letters, in alphabets of 52
-			if r = (r - 0x1d400) % 52; r < 26 {
-				r += 'A'
+		case char >= 0xff01 && char <= 0xff5e: // full width
+			char -= 0xfee0
+		case char >= 0x1d400 && char <= 0x1d6a3: // mathematical letters, in alphabets of 52
+			if char = (char - 0x1d400) % 52; char < 26 {
+				char += 'A'
 			} else {
-				r += 'a' - 26
+				char += 'a' - 26
 			}
 		}
-		if unicode.IsLetter(r) || unicode.IsNumber(r) || r == '|' || r == '!' {
-			b.WriteRune(unicode.ToLower(r))
+		if unicode.IsLetter(char) || unicode.IsNumber(char) || char == '|' || char == '!' {
+			text.WriteRune(unicode.ToLower(char))
 		}
 	}
-	return alike.Replace(alike.Replace(b.String())) // the second pass joins characters that the first made
+	return alike.Replace(alike.Replace(text.String())) // the second pass joins characters that the first made
 }
 
 // Others are the names of other servers' tools, by server.
@@ -67,19 +67,19 @@ func Names(names []string, others Others) map[string][]Flag {
 		if strings.ContainsAny(name, "\t\r\n") {
 			found[name] = append(found[name], newFlag(Control, "name", "contains a tab or a line break"))
 		}
-		s := Skeleton(name)
-		for _, other := range skeletons[s] {
+		text := Skeleton(name)
+		for _, other := range skeletons[text] {
 			if other != name {
 				found[name] = append(found[name], newFlag(Lookalike, "name", "looks like %q", other))
 				break
 			}
 		}
-		if list := foreign[s]; len(list) > 0 {
+		if list := foreign[text]; len(list) > 0 {
 			found[name] = append(found[name], newFlag(Shadowing, "name",
 				"is, or looks like, the tool %q of another server", list[0]))
 		}
 		for _, reserved := range own {
-			if s == Skeleton(reserved) || s == Skeleton("rye_"+reserved) {
+			if text == Skeleton(reserved) || text == Skeleton("rye_"+reserved) {
 				found[name] = append(found[name], newFlag(Shadowing, "name", "is, or looks like, %q of rye", reserved))
 			}
 		}

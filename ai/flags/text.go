@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -40,36 +41,67 @@ func Text(where, text string) (all []Flag) {
 // characters adds findings for characters that hide something.
 func characters(where, text string, add func(Flag)) {
 	runes := []rune(text)
-	for i, r := range runes {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r' && i+1 < len(runes) && runes[i+1] == '\n':
-		case r == 0x1b || r == 0x9b:
-			add(newFlag(Control, where, "contains an escape sequence, %U", r))
-		case r < ' ' || r >= 0x7f && r < 0xa0:
-			add(newFlag(Control, where, "contains the control character %U", r))
-		case isDirection(r):
-			if !isMark(r) || !hasRightToLeft(runes) {
-				add(newFlag(Direction, where, "contains the direction control %U", r))
-			}
-		case r < 0xad: // most text ends here
-		case isTag(r):
-			if !inSubdivisionFlag(runes, i) {
-				add(newFlag(Hidden, where, "contains the tag character %U", r))
-			}
-		case isSelector(r):
-			if !selects(runes, i) {
-				add(newFlag(Hidden, where, "contains the variation selector %U, which selects nothing", r))
-			}
-		case r == 0x200c || r == 0x200d:
-			if !joins(runes, i) {
-				add(newFlag(Hidden, where, "contains the zero-width character %U, which joins nothing", r))
-			}
-		case isInvisible(r):
-			add(newFlag(Hidden, where, "contains the invisible character %U", r))
-		case r == utf8.RuneError || r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef || unicode.Is(unicode.Co, r):
-			add(newFlag(Hidden, where, "contains %U, which is no character", r))
+	for i := range runes {
+		if class, why := classify(runes, i); class != "" {
+			add(newFlag(class, where, why, runes[i]))
 		}
 	}
+}
+
+// classify returns the class of a character that hides something, and a format that says why. Otherwise it returns "".
+func classify(runes []rune, i int) (class Class, why string) {
+	char := runes[i]
+	switch {
+	case char == '\n' || char == '\t' || char == '\r' && i+1 < len(runes) && runes[i+1] == '\n':
+	case char == 0x1b || char == 0x9b:
+		return Control, "contains an escape sequence, %U"
+	case char < ' ' || char >= 0x7f && char < 0xa0:
+		return Control, "contains the control character %U"
+	case char < 0xad: // most text ends here
+	case isDirection(char):
+		if !isMark(char) || !hasRightToLeft(runes) {
+			return Direction, "contains the direction control %U"
+		}
+	case isTag(char):
+		if !inSubdivisionFlag(runes, i) {
+			return Hidden, "contains the tag character %U"
+		}
+	case isSelector(char):
+		if !selects(runes, i) {
+			return Hidden, "contains the variation selector %U, which selects nothing"
+		}
+	case char == 0x200c || char == 0x200d:
+		if !joins(runes, i) {
+			return Hidden, "contains the zero-width character %U, which joins nothing"
+		}
+	case isInvisible(char):
+		return Hidden, "contains the invisible character %U"
+	case char == utf8.RuneError || char&0xfffe == 0xfffe || char >= 0xfdd0 && char <= 0xfdef ||
+		unicode.Is(unicode.Co, char):
+		return Hidden, "contains %U, which is no character"
+	}
+	return "", ""
+}
+
+// Reveal spells the invisible characters of a valid text that Text flags, such as \ufe0f or \U000e0101, so that a
+// person sees them. Quoting doesn't suffice: Unicode counts selectors, fillers and the blank of Braille as printable.
+func Reveal(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r >= 0xad }) {
+		return text
+	}
+	var out strings.Builder
+	runes := []rune(text)
+	for i, char := range runes {
+		switch class, _ := classify(runes, i); {
+		case class != Hidden || char == utf8.RuneError:
+			out.WriteRune(char)
+		case char > 0xffff:
+			fmt.Fprintf(&out, `\U%08x`, char)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, char)
+		}
+	}
+	return out.String()
 }
 
 // isDirection reports whether a character changes the displayed order of others.
@@ -124,20 +156,20 @@ func selects(runes []rune, i int) bool {
 	if i == 0 {
 		return false
 	}
-	r, base := runes[i], runes[i-1]
+	char, base := runes[i], runes[i-1]
 	switch {
 	case isSelector(base):
 		return false
-	case r >= 0xe0100: // of ideographs
+	case char >= 0xe0100: // of ideographs
 		return unicode.Is(unicode.Unified_Ideograph, base) || base >= 0xf900 && base <= 0xfaff
-	case r >= 0x180b && r <= 0x180f:
+	case char >= 0x180b && char <= 0x180f:
 		return unicode.Is(unicode.Mongolian, base)
-	case r == 0xfe0e || r == 0xfe0f:
+	case char == 0xfe0e || char == 0xfe0f:
 		return isPictograph(base) || base == '#' || base == '*' || base >= '0' && base <= '9'
 	}
 	return base > 0x7f && (unicode.IsLetter(base) || unicode.IsSymbol(base) || unicode.IsPunct(base) ||
 		unicode.IsMark(base)) ||
-		base == '0' && r == 0xfe00
+		base == '0' && char == 0xfe00
 }
 
 // pictographs are the ranges of emoji.
@@ -183,7 +215,8 @@ func joins(runes []rune, i int) bool {
 // isInvisible reports whether a character is invisible, except those that other functions cover.
 func isInvisible(r rune) bool {
 	switch {
-	case r == 0xad, r == 0x34f, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x180e, r == 0x3164,
+	case r == 0xad, r == 0x34f, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x180e, r == 0x2800,
+		r == 0x3164,
 		r == 0xfeff, r == 0xffa0,
 		r >= 0x200b && r <= 0x200d, r >= 0x2060 && r <= 0x206f, r >= 0xfff0 && r <= 0xfffb, r >= 0x1bca0 &&
 			r <= 0x1bca3,
@@ -200,19 +233,19 @@ const minBase64 = 160
 func base64Run(text string) (most int) {
 	n, lower, upper, digit := 0, false, false, false
 	for i := 0; i <= len(text); i++ {
-		var c byte
+		var char byte
 		if i < len(text) {
-			c = text[i]
+			char = text[i]
 		}
 		switch {
-		case c >= 'a' && c <= 'z':
+		case char >= 'a' && char <= 'z':
 			lower = true
-		case c >= 'A' && c <= 'Z':
+		case char >= 'A' && char <= 'Z':
 			upper = true
-		case c >= '0' && c <= '9':
+		case char >= '0' && char <= '9':
 			digit = true
-		case c == '+' || c == '/' || c == '=' || c == '-' || c == '_':
-		case (c == '\n' || c == '\r') && n > 0: // base64 is often broken into lines
+		case char == '+' || char == '/' || char == '=' || char == '-' || char == '_':
+		case (char == '\n' || char == '\r') && n > 0: // base64 is often broken into lines
 			continue
 		default:
 			if n > most && lower && upper && digit {

@@ -41,18 +41,18 @@ func (w *walker) value(where, role string, v any, depth int) {
 	if depth > maxDepth {
 		return
 	}
-	switch v := v.(type) {
+	switch val := v.(type) {
 	case string:
-		w.add(Text(where, v)...)
+		w.add(Text(where, val)...)
 		if role == "enum" || role == "default" || role == "const" || role == "examples" {
-			w.sentence(where, v)
+			w.sentence(where, val)
 		}
 	case []any:
-		for i, item := range v {
+		for i, item := range val {
 			w.value(where+"/"+strconv.Itoa(i), role, item, depth+1)
 		}
 	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
+		for _, name := range slices.Sorted(maps.Keys(val)) {
 			at := where + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 			w.add(Text(at, name)...)
 			inner := name
@@ -63,7 +63,7 @@ func (w *walker) value(where, role string, v any, depth int) {
 			case "enum", "default", "const", "examples":
 				inner = role
 			}
-			w.value(at, inner, v[name], depth+1)
+			w.value(at, inner, val[name], depth+1)
 		}
 	}
 }

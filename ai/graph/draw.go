@@ -153,18 +153,18 @@ func (d *drawing) dot() {
 
 // escaped returns a text for Mermaid, with punctuation as entities.
 func escaped(s string) string {
-	var b strings.Builder
+	var text strings.Builder
 	for _, c := range s {
 		switch {
 		case c == '\n':
-			b.WriteString("<br>")
+			text.WriteString("<br>")
 		case strings.ContainsRune("\"#<>&|[]{}()`;", c) || c < ' ':
-			fmt.Fprintf(&b, "#%d;", c)
+			fmt.Fprintf(&text, "#%d;", c)
 		default:
-			b.WriteRune(c)
+			text.WriteRune(c)
 		}
 	}
-	return `"` + b.String() + `"`
+	return `"` + text.String() + `"`
 }
 
 func (d *drawing) mermaid() {

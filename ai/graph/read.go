@@ -23,22 +23,22 @@ type reader struct {
 
 // Read reads the graph of a tool. It returns either a graph or problems.
 func Read(t *model.Tool) (*Graph, []*value.Problem) {
-	r := &reader{Graph: &Graph{Steps: steps, named: map[string]*Node{}},
+	reader := &reader{Graph: &Graph{Steps: steps, named: map[string]*Node{}},
 		state: map[string]bool{LastError: true, Retries: true}}
-	r.declared(t)
+	reader.declared(t)
 	if t.Config == nil {
-		r.bad(value.Pos{}, "config", "a graph needs config.start and config.nodes")
-		return nil, r.problems
+		reader.bad(value.Pos{}, "config", "a graph needs config.start and config.nodes")
+		return nil, reader.problems
 	}
-	r.config(t.Config)
-	if len(r.problems) == 0 {
-		r.flow(t.Config)
+	reader.config(t.Config)
+	if len(reader.problems) == 0 {
+		reader.flow(t.Config)
 	}
-	slices.SortStableFunc(r.problems, func(a, b *value.Problem) int { return a.At.Compare(b.At) })
-	if len(r.problems) > 0 {
-		return nil, r.problems
+	slices.SortStableFunc(reader.problems, func(a, b *value.Problem) int { return a.At.Compare(b.At) })
+	if len(reader.problems) > 0 {
+		return nil, reader.problems
 	}
-	return r.Graph, nil
+	return reader.Graph, nil
 }
 
 func (r *reader) bad(at value.Pos, field, format string, args ...any) {
@@ -109,33 +109,33 @@ func isVariable(s string) bool {
 	return portable.Spelled(s, portable.Letters, portable.Digits+"_-", maxName)
 }
 
-func (r *reader) config(v *value.Value) {
-	r.keys(v, "config", "start", "nodes", "max_steps", "on_error", "hooks", "state")
-	r.Steps = r.whole(v, "config", "max_steps", steps, 1_000_000)
-	switch mode := r.text(v, "config", "on_error"); mode {
+func (r *reader) config(val *value.Value) {
+	r.keys(val, "config", "start", "nodes", "max_steps", "on_error", "hooks", "state")
+	r.Steps = r.whole(val, "config", "max_steps", steps, 1_000_000)
+	switch mode := r.text(val, "config", "on_error"); mode {
 	case "", Fail:
 	case Continue:
 		r.Continue = true
 	default:
-		r.bad(v.Get("on_error").At, "config.on_error", "expected fail or continue")
+		r.bad(val.Get("on_error").At, "config.on_error", "expected fail or continue")
 	}
-	if hooks := v.Get("hooks"); !hooks.IsNull() {
+	if hooks := val.Get("hooks"); !hooks.IsNull() {
 		if hooks.Kind != value.List {
 			r.bad(hooks.At, "config.hooks", "expected a list")
 		}
 		r.Hooks = hooks.Items
 	}
-	nodes := v.Get("nodes")
+	nodes := val.Get("nodes")
 	switch {
 	case nodes.IsNull() || nodes.Kind != value.Map || len(nodes.Map) == 0:
-		r.bad(at(nodes, v), "config.nodes", "nodes are missing: expected an object of nodes by name")
+		r.bad(at(nodes, val), "config.nodes", "nodes are missing: expected an object of nodes by name")
 		return
 	case len(nodes.Map) > MaxNodes:
 		r.bad(nodes.At, "config.nodes", "%d nodes; at most %d are allowed", len(nodes.Map), MaxNodes)
 		return
 	}
-	r.names(v, nodes)
-	if state := v.Get("state"); !state.IsNull() {
+	r.names(val, nodes)
+	if state := val.Get("state"); !state.IsNull() {
 		r.State = r.assign(state, "config.state", func(path string) string { return r.known(path, "inputs") })
 	}
 	for i := range nodes.Map {
@@ -185,39 +185,40 @@ func (r *reader) known(path string, roots ...string) string {
 }
 
 func (r *reader) node(e *value.Entry) {
-	n, v, field := r.named[e.Key], e.Value, "config.nodes."+clip(e.Key)
-	if v.Kind != value.Map {
-		r.bad(at(v, &value.Value{At: e.At}), field, "expected an object")
+	n, val, field := r.named[e.Key], e.Value, "config.nodes."+clip(e.Key)
+	if val.Kind != value.Map {
+		r.bad(at(val, &value.Value{At: e.At}), field, "expected an object")
 		return
 	}
-	if n.Type = r.text(v, field, "type"); n.Type == "" {
+	if n.Type = r.text(val, field, "type"); n.Type == "" {
 		n.Type = Action
 	}
 	doc := []string{"state", "inputs"}
 	switch n.Type {
 	case Action:
-		r.keys(v, field, "type", "description", "action", "assign", "next", "on_error")
-		r.action(n, v, field, doc)
-		if assign := v.Get("assign"); !assign.IsNull() {
+		r.keys(val, field, "type", "description", "action", "assign", "next", "on_error")
+		r.action(n, val, field, doc)
+		if assign := val.Get("assign"); !assign.IsNull() {
 			n.Assign = r.assign(assign, field+".assign", func(path string) string {
 				return r.known(path, "state", "inputs", "result")
 			})
 		}
 	case Foreach:
-		r.keys(v, field, "type", "description", "over", "as", "action", "collect", "next", "max_parallel", "on_error")
-		r.foreach(n, v, field, doc)
+		r.keys(val, field, "type", "description", "over", "as", "action", "collect", "next", "max_parallel",
+			"on_error")
+		r.foreach(n, val, field, doc)
 	case Gate:
-		r.keys(v, field, "type", "description", "when", "ask", "next", "otherwise", "timeout")
-		r.gate(n, v, field)
+		r.keys(val, field, "type", "description", "when", "ask", "next", "otherwise", "timeout")
+		r.gate(n, val, field)
 	case Return:
-		r.keys(v, field, "type", "description")
+		r.keys(val, field, "type", "description")
 	default:
-		r.bad(v.Get("type").At, field+".type", "unknown type %q: expected action, foreach, gate or return",
+		r.bad(val.Get("type").At, field+".type", "unknown type %q: expected action, foreach, gate or return",
 			clip(n.Type))
 	}
-	r.next(n, v.Get("next"), field)
-	if n.OnError = r.text(v, field, "on_error"); n.OnError != "" && n.OnError != Fail && n.OnError != Continue {
-		r.leads(n.OnError, v.Get("on_error").At, field+".on_error")
+	r.next(n, val.Get("next"), field)
+	if n.OnError = r.text(val, field, "on_error"); n.OnError != "" && n.OnError != Fail && n.OnError != Continue {
+		r.leads(n.OnError, val.Get("on_error").At, field+".on_error")
 	}
 }
 
@@ -225,78 +226,78 @@ func (r *reader) node(e *value.Entry) {
 var verbs = []string{capability.Execute, capability.Load, capability.Search, capability.Sign}
 
 func (r *reader) action(n *Node, v *value.Value, field string, doc []string) {
-	a := v.Get("action")
+	val := v.Get("action")
 	field += ".action"
-	if a.IsNull() {
-		r.bad(at(a, v), field, "the action is missing")
+	if val.IsNull() {
+		r.bad(at(val, v), field, "the action is missing")
 		return
 	}
-	if !r.keys(a, field, "primary", "item_type", "item_id", "params") {
+	if !r.keys(val, field, "primary", "item_type", "item_id", "params") {
 		return
 	}
-	c := &Call{Verb: r.text(a, field, "primary"), At: a.At}
-	if c.Verb == "" {
-		c.Verb = capability.Execute
+	call := &Call{Verb: r.text(val, field, "primary"), At: val.At}
+	if call.Verb == "" {
+		call.Verb = capability.Execute
 	}
-	if !slices.Contains(verbs, c.Verb) {
-		r.bad(a.Get("primary").At, field+".primary", "unknown primary %q: expected one of %s", clip(c.Verb),
+	if !slices.Contains(verbs, call.Verb) {
+		r.bad(val.Get("primary").At, field+".primary", "unknown primary %q: expected one of %s", clip(call.Verb),
 			strings.Join(verbs, ", "))
 	}
-	kind, id := r.text(a, field, "item_type"), r.text(a, field, "item_id")
+	kind, id := r.text(val, field, "item_type"), r.text(val, field, "item_id")
 	if kind == "" {
 		kind = "tool"
 	}
 	switch ref, err := model.ParseRef(kind + ":" + id); {
-	case c.Verb == capability.Search:
-		c.Ref.Kind = kind
+	case call.Verb == capability.Search:
+		call.Ref.Kind = kind
 	case id == "":
-		r.bad(at(a.Get("item_id"), a), field+".item_id", "item_id is missing")
+		r.bad(at(val.Get("item_id"), val), field+".item_id", "item_id is missing")
 	case err != nil:
-		r.bad(a.Get("item_id").At, field+".item_id", "invalid item id %q: item_id can't contain variables", clip(id))
+		r.bad(val.Get("item_id").At, field+".item_id", "invalid item id %q: item_id can't contain variables", clip(id))
 	default:
-		c.Ref = ref
+		call.Ref = ref
 	}
-	p := a.Get("params")
+	p := val.Get("params")
 	if !p.IsNull() && p.Kind != value.Map {
 		r.bad(p.At, field+".params", "expected an object")
 	}
-	c.Params = template(p, func(path string) string {
+	call.Params = template(p, func(path string) string {
 		return r.known(path, doc...)
 	}, func(at value.Pos, format string, args ...any) {
 		r.bad(at, field+".params", format, args...)
 	})
-	n.Call = c
+	n.Call = call
 }
 
-func (r *reader) foreach(n *Node, v *value.Value, field string, doc []string) {
-	over := v.Get("over")
+func (r *reader) foreach(n *Node, val *value.Value, field string, doc []string) {
+	over := val.Get("over")
 	n.Over = template(over, func(path string) string {
 		return r.known(path, doc...)
 	}, func(at value.Pos, format string, args ...any) {
 		r.bad(at, field+".over", format, args...)
 	})
 	if over.IsNull() || n.Over.kind != isPath && n.Over.kind != isList && over.Kind != value.List {
-		r.bad(at(over, v), field+".over", "expected a list, or ${PATH} that leads to one")
+		r.bad(at(over, val), field+".over", "expected a list, or ${PATH} that leads to one")
 	}
-	if n.As = r.text(v, field, "as"); n.As == "" {
+	if n.As = r.text(val, field, "as"); n.As == "" {
 		n.As = "item"
 	}
 	if !isVariable(n.As) || slices.Contains([]string{"state", "inputs", "result"}, n.As) {
-		r.bad(v.Get("as").At, field+".as",
+		r.bad(val.Get("as").At, field+".as",
 			"invalid name %q: expected letters, digits, _ and -, and neither state, inputs nor result", clip(n.As))
 	}
-	if n.Collect = r.text(v, field, "collect"); n.Collect != "" && !isVariable(n.Collect) {
-		r.bad(v.Get("collect").At, field+".collect",
+	if n.Collect = r.text(val, field, "collect"); n.Collect != "" && !isVariable(n.Collect) {
+		r.bad(val.Get("collect").At, field+".collect",
 			"invalid name %q: expected a letter, then letters, digits, _ and -", clip(n.Collect))
 	}
-	n.AtOnce = int(r.whole(v, field, "max_parallel", DefaultAt, MaxParallel))
-	r.action(n, v, field, append(slices.Clone(doc), n.As))
+	n.AtOnce = int(r.whole(val, field, "max_parallel", DefaultAt, MaxParallel))
+	r.action(n, val, field, append(slices.Clone(doc), n.As))
 }
 
-func (r *reader) gate(n *Node, v *value.Value, field string) {
-	n.When = r.condition(v.Get("when"), field+".when", "state", "inputs", "result")
-	ask := v.Get("ask")
-	if text := r.text(v, field, "ask"); text != "" {
+func (r *reader) gate(n *Node, val *value.Value, field string) {
+	n.When = r.condition(val.Get("when"), field+".when", "state", "inputs", "result")
+	ask := val.Get("ask")
+	if text := r.text(val, field, "ask"); text != "" {
 		if len(text) > maxAsk {
 			r.bad(ask.At, field+".ask", "more than %d bytes", maxAsk)
 		}
@@ -306,14 +307,14 @@ func (r *reader) gate(n *Node, v *value.Value, field string) {
 			r.bad(at, field+".ask", format, args...)
 		})
 	}
-	if n.When == nil && n.Ask == nil && v.Get("when").IsNull() && ask.IsNull() {
+	if n.When == nil && n.Ask == nil && val.Get("when").IsNull() && ask.IsNull() {
 		r.bad(n.At, field, "a gate needs when, ask or both")
 	}
-	if n.Otherwise = r.text(v, field, "otherwise"); n.Otherwise != "" {
-		r.leads(n.Otherwise, v.Get("otherwise").At, field+".otherwise")
+	if n.Otherwise = r.text(val, field, "otherwise"); n.Otherwise != "" {
+		r.leads(n.Otherwise, val.Get("otherwise").At, field+".otherwise")
 	}
-	if t := v.Get("timeout"); !t.IsNull() {
-		n.Timeout = time.Duration(r.whole(v, field, "timeout", 1, 30*24*3600)) * time.Second
+	if t := val.Get("timeout"); !t.IsNull() {
+		n.Timeout = time.Duration(r.whole(val, field, "timeout", 1, 30*24*3600)) * time.Second
 		if ask.IsNull() {
 			r.bad(t.At, field+".timeout", "only a gate that asks has a timeout")
 		}
@@ -338,61 +339,61 @@ func (r *reader) assign(v *value.Value, field string, known func(string) string)
 	return all
 }
 
-func (r *reader) condition(v *value.Value, field string, roots ...string) *condition.Condition {
-	if v.IsNull() {
+func (r *reader) condition(val *value.Value, field string, roots ...string) *condition.Condition {
+	if val.IsNull() {
 		return nil
 	}
-	j, err := v.JSON()
+	j, err := val.JSON()
 	if err != nil {
-		r.bad(v.At, field, "%v", err)
+		r.bad(val.At, field, "%v", err)
 		return nil
 	}
-	c, problems := condition.Read(j)
+	condition, problems := condition.Read(j)
 	for _, p := range problems {
-		r.bad(v.At, field, "%s", p)
+		r.bad(val.At, field, "%s", p)
 	}
-	if c == nil {
+	if condition == nil {
 		return nil
 	}
-	for _, path := range c.Paths() {
+	for _, path := range condition.Paths() {
 		if wrong := r.known(path, roots...); wrong != "" {
-			r.bad(v.At, field, "%s: %s", clip(path), wrong)
+			r.bad(val.At, field, "%s: %s", clip(path), wrong)
 		}
 	}
-	return c
+	return condition
 }
 
 // next reads the successors of a node: a name, or a list of {to, when}.
-func (r *reader) next(n *Node, v *value.Value, field string) {
+func (r *reader) next(n *Node, val *value.Value, field string) {
 	field += ".next"
 	switch {
-	case v.IsNull():
-	case v.Kind == value.Text:
-		r.leads(v.Text, v.At, field)
-		n.Next = []Edge{{To: v.Text, at: v.At}}
-	case v.Kind == value.List:
-		for i, item := range v.Items {
+	case val.IsNull():
+	case val.Kind == value.Text:
+		r.leads(val.Text, val.At, field)
+		n.Next = []Edge{{To: val.Text, at: val.At}}
+	case val.Kind == value.List:
+		for i, item := range val.Items {
 			at := fmt.Sprintf("%s[%d]", field, i)
 			if !r.keys(item, at, "to", "when") {
 				continue
 			}
-			e := Edge{To: r.text(item, at, "to"), at: item.At}
-			if e.To == "" {
+			edge := Edge{To: r.text(item, at, "to"), at: item.At}
+			if edge.To == "" {
 				r.bad(item.At, at+".to", "expected the name of a node")
 			} else {
-				r.leads(e.To, item.Get("to").At, at+".to")
+				r.leads(edge.To, item.Get("to").At, at+".to")
 			}
 			if when := item.Get("when"); !when.IsNull() {
-				e.When, e.text = r.condition(when, at+".when", "state", "inputs", "result"), shown(when)
+				edge.When, edge.text = r.condition(when, at+".when", "state", "inputs", "result"), shown(when)
 			}
 			if i > 0 && n.Next[len(n.Next)-1].When == nil {
 				r.bad(item.At, at, "the edge before it has no condition, so this one is never taken")
 				return
 			}
-			n.Next = append(n.Next, e)
+			n.Next = append(n.Next, edge)
 		}
 	default:
-		r.bad(v.At, field, "expected the name of a node, or a list of {to, when}")
+		r.bad(val.At, field, "expected the name of a node, or a list of {to, when}")
 	}
 }
 

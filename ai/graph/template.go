@@ -58,7 +58,7 @@ func (t *Template) fill(doc map[string]any, left *int) (any, error) {
 		v := condition.At(doc, t.path)
 		return v, take(left, v)
 	case isText:
-		var b strings.Builder
+		var out strings.Builder
 		for _, p := range t.pieces {
 			text := p.text
 			if p.path != "" {
@@ -70,9 +70,9 @@ func (t *Template) fill(doc map[string]any, left *int) (any, error) {
 			if *left -= len(text); *left < 0 {
 				return nil, tooMuch()
 			}
-			b.WriteString(text)
+			out.WriteString(text)
 		}
-		return b.String(), nil
+		return out.String(), nil
 	case isList:
 		list := make([]any, len(t.items))
 		for i, item := range t.items {
@@ -98,19 +98,19 @@ func (t *Template) fill(doc map[string]any, left *int) (any, error) {
 
 // take subtracts about the size of a value as JSON from left.
 func take(left *int, v any) error {
-	switch v := v.(type) {
+	switch val := v.(type) {
 	case string:
-		*left -= len(v)
+		*left -= len(val)
 	case []any:
-		for i := range v {
-			if err := take(left, v[i]); err != nil {
+		for i := range val {
+			if err := take(left, val[i]); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
-		for name := range v {
+		for name := range val {
 			*left -= len(name)
-			if err := take(left, v[name]); err != nil {
+			if err := take(left, val[name]); err != nil {
 				return err
 			}
 		}
@@ -122,54 +122,54 @@ func take(left *int, v any) error {
 }
 
 // asText returns a value as part of a longer text: a text as it is, null as nothing, anything else as JSON.
-func asText(v any, left *int) (string, error) {
-	switch v := v.(type) {
+func asText(val any, left *int) (string, error) {
+	switch v := val.(type) {
 	case nil:
 		return "", nil
 	case string:
 		return v, nil
 	}
 	room := *left // the caller counts the text itself
-	if err := take(&room, v); err != nil {
+	if err := take(&room, val); err != nil {
 		return "", err
 	}
-	b, err := jcs.Append(nil, v)
+	b, err := jcs.Append(nil, val)
 	return string(b), err
 }
 
 // template parses a template. known returns the reason why a path is invalid, or "".
-func template(v *value.Value, known func(path string) string,
+func template(val *value.Value, known func(path string) string,
 	bad func(at value.Pos, format string, args ...any)) *Template {
-	t := &Template{}
-	if v == nil {
-		return t
+	parsed := &Template{}
+	if val == nil {
+		return parsed
 	}
-	t.at = v.At
-	switch v.Kind {
+	parsed.at = val.At
+	switch val.Kind {
 	case value.Text:
-		t.text(v.Text, func(path string) {
+		parsed.text(val.Text, func(path string) {
 			if wrong := known(path); wrong != "" {
-				bad(v.At, "${%s}: %s", clip(path), wrong)
+				bad(val.At, "${%s}: %s", clip(path), wrong)
 			}
-		}, func(wrong string) { bad(v.At, "%s", wrong) })
+		}, func(wrong string) { bad(val.At, "%s", wrong) })
 	case value.List:
-		t.kind = isList
-		for _, item := range v.Items {
-			t.items = append(t.items, template(item, known, bad))
+		parsed.kind = isList
+		for _, item := range val.Items {
+			parsed.items = append(parsed.items, template(item, known, bad))
 		}
 	case value.Map:
-		t.kind, t.fields = isObject, map[string]*Template{}
-		for _, e := range v.Map {
-			t.fields[e.Key] = template(e.Value, known, bad)
+		parsed.kind, parsed.fields = isObject, map[string]*Template{}
+		for _, e := range val.Map {
+			parsed.fields[e.Key] = template(e.Value, known, bad)
 		}
 	default:
-		plain, err := v.JSON()
+		plain, err := val.JSON()
 		if err != nil {
-			bad(v.At, "%v", err)
+			bad(val.At, "%v", err)
 		}
-		t.plain = plain
+		parsed.plain = plain
 	}
-	return t
+	return parsed
 }
 
 // text parses a text with paths.

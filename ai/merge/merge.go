@@ -60,9 +60,9 @@ const (
 // is the space of each entry. An error is an *Error.
 func Layers(files []File, names []string, extended Extended) (all *value.Value, from map[string]string, err error) {
 	from = map[string]string{}
-	for i, f := range files {
-		layers := []*value.Value{f.Fields}
-		if e := f.Fields.Get(Extends); !e.IsNull() {
+	for i, file := range files {
+		layers := []*value.Value{file.Fields}
+		if e := file.Fields.Get(Extends); !e.IsNull() {
 			if e.String() == extendsNone {
 				all = nil
 			} else {
@@ -70,7 +70,7 @@ func Layers(files []File, names []string, extended Extended) (all *value.Value, 
 				if err != nil {
 					return nil, nil, &Error{i, fault.Wrap(err, "line %d: extends: %v", e.At.Line, err)}
 				}
-				layers = []*value.Value{other, f.Fields}
+				layers = []*value.Value{other, file.Fields}
 			}
 		}
 		for _, l := range layers {
@@ -78,7 +78,7 @@ func Layers(files []File, names []string, extended Extended) (all *value.Value, 
 				return nil, nil, &Error{i, err}
 			}
 			for _, e := range l.Map {
-				from[e.Key] = f.Space
+				from[e.Key] = file.Space
 			}
 		}
 	}
@@ -134,18 +134,18 @@ func Config(below, above *value.Value) (*value.Value, error) {
 		where[e.Key] = i
 	}
 	var err error
-	for _, e := range above.Map {
-		i, ok := where[e.Key]
+	for _, entry := range above.Map {
+		i, ok := where[entry.Key]
 		switch {
 		case !ok:
-			both.Map = append(both.Map, e)
+			both.Map = append(both.Map, entry)
 			continue
-		case !e.Value.IsNull():
-			if e.Value, err = Config(both.Map[i].Value, e.Value); err != nil {
+		case !entry.Value.IsNull():
+			if entry.Value, err = Config(both.Map[i].Value, entry.Value); err != nil {
 				return nil, err
 			}
 		}
-		both.Map[i] = e
+		both.Map[i] = entry
 	}
 	both.Map = slices.DeleteFunc(both.Map, func(e value.Entry) bool { return e.Value.IsNull() })
 	return both, nil
@@ -160,20 +160,20 @@ func mergeList(below, above *value.Value) (*value.Value, error) {
 	for i, v := range both.Items {
 		where[v.Get("id").String()] = i
 	}
-	for _, v := range above.Items {
-		id := v.Get("id").String()
+	for _, val := range above.Items {
+		id := val.Get("id").String()
 		switch {
 		case id == "":
-			return nil, &value.Problem{At: v.At,
+			return nil, &value.Problem{At: val.At,
 				Message: "the element has no id: elements of this list replace those with the same id"}
 		case mine[id]:
-			return nil, &value.Problem{At: v.At, Message: "the id " + id + " is used twice in this list"}
+			return nil, &value.Problem{At: val.At, Message: "the id " + id + " is used twice in this list"}
 		}
 		mine[id] = true
 		if i, ok := where[id]; ok {
-			both.Items[i] = v
+			both.Items[i] = val
 		} else {
-			both.Items = append(both.Items, v)
+			both.Items = append(both.Items, val)
 		}
 	}
 	return both, nil

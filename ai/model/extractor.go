@@ -36,61 +36,62 @@ func ReadExtractor(doc *parse.Doc, id string) (*Kind, []*value.Problem) {
 	if r.At.Line == 0 {
 		r.At = value.Pos{Line: 1, Column: 1}
 	}
-	x := &extractor{&fields.Reader{Report: r, Fields: doc.Fields}, &Kind{
+	extractor := &extractor{&fields.Reader{Report: r, Fields: doc.Fields}, &Kind{
 		From: id, names: map[string]string{}, parsers: map[string]parse.Parser{}, styles: map[string]sign.Style{},
 	}}
 	for i := range doc.Fields.Map {
-		if e := &doc.Fields.Map[i]; !slices.Contains(extractorFields, e.Key) && !x.Full() {
-			x.Add(e.At, false, fields.Clip(e.Key), "an extractor has no field %s%s", fields.Single(e.Key),
+		if e := &doc.Fields.Map[i]; !slices.Contains(extractorFields, e.Key) && !extractor.Full() {
+			extractor.Add(e.At, false, fields.Clip(e.Key), "an extractor has no field %s%s", fields.Single(e.Key),
 				fields.Suggest(e.Key, extractorFields))
 		}
 	}
 	if v := doc.Fields.Get("tool_type"); v.String() != "extractor" {
-		x.Bad(v, "tool_type", "Field 'tool_type' must be one of ['extractor'], got %s", fields.Show(v))
+		extractor.Bad(v, "tool_type", "Field 'tool_type' must be one of ['extractor'], got %s", fields.Show(v))
 	}
 	if v := doc.Fields.Get("executor_id"); !v.IsNull() {
-		x.Bad(v, "executor_id", "an extractor isn't run: Field 'executor_id' must be null, got %s", fields.Show(v))
+		extractor.Bad(v, "executor_id", "an extractor isn't run: Field 'executor_id' must be null, got %s",
+			fields.Show(v))
 	}
-	x.identity(path.Base(id))
-	x.extensions()
-	x.comments()
-	x.parserField()
-	x.rules()
-	x.weights()
-	x.validation()
-	problems := x.Sorted()
+	extractor.identity(path.Base(id))
+	extractor.extensions()
+	extractor.comments()
+	extractor.parserField()
+	extractor.rules()
+	extractor.weights()
+	extractor.validation()
+	problems := extractor.Sorted()
 	if slices.ContainsFunc(problems, func(p *value.Problem) bool { return !p.Warning }) {
 		return nil, problems
 	}
-	x.kind.index()
-	return x.kind, problems
+	extractor.kind.index()
+	return extractor.kind, problems
 }
 
 // identity reads the kind's name and directory.
 func (x *extractor) identity(stem string) {
 	k := x.kind
 	k.Name = strings.TrimSuffix(stem, "_extractor")
-	v := x.Fields.Get("kind")
-	if !v.IsNull() {
+	val := x.Fields.Get("kind")
+	if !val.IsNull() {
 		k.Name = x.Text("kind")
 	}
 	if err := CheckKind(k.Name); err != nil {
-		x.Once(v, "kind", "%v", err)
+		x.Once(val, "kind", "%v", err)
 		return
 	}
 	k.Dir = builtinDir(k.Name)
-	v = x.Fields.Get("directory")
+	val = x.Fields.Get("directory")
 	dir := x.Text("directory")
 	switch {
-	case v.IsNull() && k.Dir == "":
-		x.Bad(v, "directory", "the kind %s needs a directory: it isn't one of the kernel's", fields.Single(k.Name))
-	case v.IsNull() || dir == k.Dir && dir != "":
+	case val.IsNull() && k.Dir == "":
+		x.Bad(val, "directory", "the kind %s needs a directory: it isn't one of the kernel's", fields.Single(k.Name))
+	case val.IsNull() || dir == k.Dir && dir != "":
 	case k.Dir != "":
-		x.Once(v, "directory", "the directory of %s is %s, not %s", k.Name, k.Dir, fields.Show(v))
+		x.Once(val, "directory", "the directory of %s is %s, not %s", k.Name, k.Dir, fields.Show(val))
 	default:
 		k.Dir = dir
 		if why := badDirectory(dir); why != "" {
-			x.Once(v, "directory", "%s can't be the directory of a kind: %s", fields.Show(v), why)
+			x.Once(val, "directory", "%s can't be the directory of a kind: %s", fields.Show(val), why)
 		}
 	}
 }
@@ -119,17 +120,17 @@ func badDirectory(dir string) string {
 
 // extensions reads the extensions of the kind's files.
 func (x *extractor) extensions() {
-	v := x.Fields.Get("extensions")
-	if v.IsNull() || v.Kind == value.List && len(v.Items) == 0 {
-		x.Bad(fields.OrElse(v, x.Fields), "extensions", "Missing required field: extensions")
+	val := x.Fields.Get("extensions")
+	if val.IsNull() || val.Kind == value.List && len(val.Items) == 0 {
+		x.Bad(fields.OrElse(val, x.Fields), "extensions", "Missing required field: extensions")
 		return
 	}
-	if v.Kind == value.List && len(v.Items) > maxExtensions {
-		x.Bad(v, "extensions", "Field 'extensions' has %d entries, more than %d", len(v.Items), maxExtensions)
+	if val.Kind == value.List && len(val.Items) > maxExtensions {
+		x.Bad(val, "extensions", "Field 'extensions' has %d entries, more than %d", len(val.Items), maxExtensions)
 		return
 	}
-	x.List("extensions", v)
-	for i, item := range v.Items {
+	x.List("extensions", val)
+	for i, item := range val.Items {
 		path, ext := fmt.Sprintf("extensions[%d]", i), item.String()
 		switch {
 		case item.Kind != value.Text:
@@ -148,7 +149,7 @@ func (x *extractor) extensions() {
 	if len(x.kind.Extensions) == 0 && !slices.ContainsFunc(x.Problems, func(p *value.Problem) bool {
 		return strings.HasPrefix(p.Field, "extensions") && !p.Warning
 	}) {
-		x.Bad(v, "extensions", "no extension is left")
+		x.Bad(val, "extensions", "no extension is left")
 	}
 }
 
@@ -176,20 +177,20 @@ func (x *extractor) comments() {
 		}
 	}
 	for _, ext := range x.kind.Extensions {
-		v, field := styles.Get(ext), "comment."+ext
-		if v == nil {
-			v, field = open, "signature_format.prefix"
+		val, field := styles.Get(ext), "comment."+ext
+		if val == nil {
+			val, field = open, "signature_format.prefix"
 		}
 		kernel := sign.StyleOf("x" + ext)
-		style, ok := sign.ParseStyle(strings.TrimSpace(v.String()))
+		style, ok := sign.ParseStyle(strings.TrimSpace(val.String()))
 		switch {
-		case v.IsNull() && kernel == sign.NoStyle:
-			x.Warn(v, "comment", "files with %s can't be signed: say their comments in comment", ext)
-		case v.IsNull():
+		case val.IsNull() && kernel == sign.NoStyle:
+			x.Warn(val, "comment", "files with %s can't be signed: say their comments in comment", ext)
+		case val.IsNull():
 		case !ok:
-			x.Once(v, field, `Field '%s' must be one of ['#', '//', '<!--', '--'], got %s`, field, fields.Show(v))
+			x.Once(val, field, `Field '%s' must be one of ['#', '//', '<!--', '--'], got %s`, field, fields.Show(val))
 		case kernel != sign.NoStyle && kernel != style && field != "signature_format.prefix":
-			x.Bad(v, field, "how comments stand in files with %s can't be changed", ext)
+			x.Bad(val, field, "how comments stand in files with %s can't be changed", ext)
 		case kernel == sign.NoStyle:
 			x.kind.styles[ext] = style
 		}
@@ -198,20 +199,20 @@ func (x *extractor) comments() {
 
 // parserField reads the parsers of extensions.
 func (x *extractor) parserField() {
-	v := x.Fields.Get("parser")
-	table := v != nil && v.Kind == value.Map && v.Get("pattern") == nil
+	val := x.Fields.Get("parser")
+	table := val != nil && val.Kind == value.Map && val.Get("pattern") == nil
 	if table {
-		for i := range v.Map {
-			if e := &v.Map[i]; !slices.Contains(x.kind.Extensions, e.Key) {
+		for i := range val.Map {
+			if e := &val.Map[i]; !slices.Contains(x.kind.Extensions, e.Key) {
 				x.Add(e.At, false, "parser."+fields.Clip(e.Key), "the extension %s is not listed in extensions",
 					fields.Single(e.Key))
 			}
 		}
 	}
 	for _, ext := range x.kind.Extensions {
-		given, field := v, "parser"
+		given, field := val, "parser"
 		if table {
-			given, field = v.Get(ext), "parser."+ext
+			given, field = val.Get(ext), "parser."+ext
 		}
 		name := kernelParser(x.kind.Name, ext)
 		switch {
@@ -219,7 +220,7 @@ func (x *extractor) parserField() {
 			x.Bad(given, field, "files with %s are read by %s: that can't be changed", ext, name)
 			continue
 		case name == "" && given.IsNull():
-			x.Bad(fields.OrElse(given, v), field, "files with %s need a parser: one of %s, or a pattern", ext,
+			x.Bad(fields.OrElse(given, val), field, "files with %s need a parser: one of %s, or a pattern", ext,
 				strings.Join(parse.Names(), ", "))
 			continue
 		case name == "" && given.Kind == value.Map:
@@ -272,22 +273,23 @@ func (x *extractor) rules() {
 		return
 	}
 	for i := range v.Map {
-		e := &v.Map[i]
-		field := "extraction_rules." + fields.Clip(e.Key)
-		if e.Value.Kind != value.Map {
-			x.Bad(e.Value, field, "Field '%s' must be an object, got %s", field, fields.TypeName(e.Value))
+		entry := &v.Map[i]
+		field := "extraction_rules." + fields.Clip(entry.Key)
+		if entry.Value.Kind != value.Map {
+			x.Bad(entry.Value, field, "Field '%s' must be an object, got %s", field, fields.TypeName(entry.Value))
 			continue
 		}
-		x.Unknown(field, e.Value, "key", "type")
-		x.OneOf(field+".type", e.Value.Get("type"), "path", "filename")
-		x.String(field+".key", e.Value.Get("key"))
-		r := rule{field: e.Key, filename: e.Value.Get("type").String() == "filename", key: e.Value.Get("key").String()}
+		x.Unknown(field, entry.Value, "key", "type")
+		x.OneOf(field+".type", entry.Value.Get("type"), "path", "filename")
+		x.String(field+".key", entry.Value.Get("key"))
+		r := rule{field: entry.Key, filename: entry.Value.Get("type").String() == "filename",
+			key: entry.Value.Get("key").String()}
 		switch {
 		case !r.filename && r.key == "":
-			x.Once(e.Value, field, "Field '%s' missing required key 'key'", field)
+			x.Once(entry.Value, field, "Field '%s' missing required key 'key'", field)
 		case x.same(r):
 		case kept(x.kind.Name, r.field) && !(r.filename && r.field == "id"):
-			x.Add(e.At, false, field, "no rule may say where the field %s comes from", fields.Single(r.field))
+			x.Add(entry.At, false, field, "no rule may say where the field %s comes from", fields.Single(r.field))
 		default:
 			x.kind.rules = append(x.kind.rules, r)
 		}
@@ -312,29 +314,30 @@ func (x *extractor) weights() {
 		return
 	}
 	for i := range v.Map {
-		e := &v.Map[i]
-		field := "search_fields." + fields.Clip(e.Key)
-		n, ok := fields.ParseDecimal(e.Value.Text)
+		entry := &v.Map[i]
+		field := "search_fields." + fields.Clip(entry.Key)
+		n, ok := fields.ParseDecimal(entry.Value.Text)
 		micro, exact := n.Scaled(6)
-		switch isNumber := e.Value.Kind == value.Int || e.Value.Kind == value.Float; {
+		switch isNumber := entry.Value.Kind == value.Int || entry.Value.Kind == value.Float; {
 		case !isNumber:
-			x.Bad(e.Value, field, "Field '%s' must be a number, got %s", field, fields.TypeName(e.Value))
+			x.Bad(entry.Value, field, "Field '%s' must be a number, got %s", field, fields.TypeName(entry.Value))
 		case !ok || !exact || micro < 0 || micro > 1000e6:
-			x.Bad(e.Value, field, "Field '%s' must be a number from 0 to 1000 with at most 6 decimals, got %s", field,
-				fields.Show(e.Value))
+			x.Bad(entry.Value, field, "Field '%s' must be a number from 0 to 1000 with at most 6 decimals, got %s",
+				field,
+				fields.Show(entry.Value))
 		case micro > 0:
-			x.kind.Weights = append(x.kind.Weights, Weight{e.Key, float64(micro) / 1e6})
+			x.kind.Weights = append(x.kind.Weights, Weight{entry.Key, float64(micro) / 1e6})
 		}
 	}
 }
 
 // validation reads the schema.
 func (x *extractor) validation() {
-	v := x.Object("validation_schema")
-	if v != nil {
-		x.Unknown("validation_schema", v, "fields")
+	val := x.Object("validation_schema")
+	if val != nil {
+		x.Unknown("validation_schema", val, "fields")
 	}
-	asked := v.Get("fields")
+	asked := val.Get("fields")
 	if x.IsObject("validation_schema.fields", asked) {
 		var kernel []string
 		if x.kind.Name == directiveKind { // its schemas in the existing system describe the form that it had there
@@ -346,7 +349,7 @@ func (x *extractor) validation() {
 		return
 	}
 	if x.kind.schema = builtinSchema(x.kind.Name); x.kind.schema != nil {
-		x.Warn(v, "validation_schema", "the extractor demands nothing of a %s: the schema that is built in holds",
+		x.Warn(val, "validation_schema", "the extractor demands nothing of a %s: the schema that is built in holds",
 			x.kind.Name)
 	}
 }

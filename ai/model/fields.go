@@ -15,7 +15,8 @@ var toolFields = []string{
 	"env_config",
 	"error_schema", "examples", "executor_id", "files", "input_schema", "inputs", "limits", "name", "network",
 	"output_schema",
-	"outputs", "packages", "permissions", "pure", "risk", "secrets", "tags", "tool_type", "verify_deps", "version",
+	"outputs", "packages", "permissions", "plugin", "pure", "risk", "secrets", "tags",
+	"tool_type", "verify_deps", "version",
 }
 
 // A rule is an extraction rule of an extractor: the source of a standard field that a file lacks.
@@ -30,7 +31,7 @@ type rule struct {
 func kept(kind, field string) bool {
 	switch field {
 	case "answer", "capabilities", "effects", "executor_id", "files", "limits", "network", "packages", "permissions",
-		"pure", "risk", "secrets":
+		"plugin", "pure", "risk", "secrets":
 		return true
 	case "id", "title", "entry_type":
 		return kind == knowledgeKind
@@ -70,18 +71,18 @@ func (k *Kind) standard(parser, key string) string {
 }
 
 // fields returns the fields of a file under their standard names, and reports duplicates.
-func (k *Kind) fields(r *fields.Report, ref Ref, parser string, doc *parse.Doc) *value.Value {
+func (k *Kind) fields(report *fields.Report, ref Ref, parser string, doc *parse.Doc) *value.Value {
 	out := &value.Value{Kind: value.Map, At: doc.Fields.At, Map: make([]value.Entry, 0, len(doc.Fields.Map)+2)}
 	if out.At.Line == 0 {
 		out.At = value.Pos{Line: 1, Column: 1}
 	}
 	plain := make([]bool, 0, len(doc.Fields.Map)+2) // whether an entry has the preferred name
-	for _, e := range doc.Fields.Map {
-		name := k.standard(parser, e.Key)
+	for _, entry := range doc.Fields.Map {
+		name := k.standard(parser, entry.Key)
 		if name == "" {
 			continue
 		}
-		first := name == e.Key || strings.HasPrefix(e.Key, "__")
+		first := name == entry.Key || strings.HasPrefix(entry.Key, "__")
 		at := -1
 		// other parsers never produce duplicates, and keys may be very many
 		if parser == pythonParser || name == "description" {
@@ -89,16 +90,16 @@ func (k *Kind) fields(r *fields.Report, ref Ref, parser string, doc *parse.Doc) 
 		}
 		switch {
 		case at < 0:
-			out.Map = append(out.Map, value.Entry{Key: name, At: e.At, Value: e.Value})
+			out.Map = append(out.Map, value.Entry{Key: name, At: entry.At, Value: entry.Value})
 			plain = append(plain, first)
 			continue
-		case !equal(out.Map[at].Value, e.Value):
-			r.Add(e.At, true, name, "the field %s is given twice, with different values; %s counts",
+		case !equal(out.Map[at].Value, entry.Value):
+			report.Add(entry.At, true, name, "the field %s is given twice, with different values; %s counts",
 				fields.Single(name),
 				map[bool]string{true: "the first", false: "the other"}[plain[at]])
 		}
 		if first && !plain[at] {
-			out.Map[at] = value.Entry{Key: name, At: e.At, Value: e.Value}
+			out.Map[at] = value.Entry{Key: name, At: entry.At, Value: entry.Value}
 			plain[at] = true
 		}
 	}
@@ -152,13 +153,14 @@ func equal(a, b *value.Value) bool {
 
 // moreFields are fields that rye reads outside of this package: of providers and of existing tools' metadata.
 var moreFields = []string{
-	"annotations", "author", "capabilities", "context_window", "docstring", "max_output", "overhead_tokens", "pricing",
-	"tier_mapping", "title", "tool_description", "tool_use",
+	"annotations", "author", "capabilities", "context_window", "docstring", "max_output", "models", "overhead_tokens",
+	"pricing", "start", "tier_mapping", "title", "tool_description", "tool_use",
 }
 
 // directiveFields are the fields of a directive's metadata.
 var directiveFields = []string{
-	"author", "category", "description", "hooks", "inputs", "limits", "model", "name", "outputs", "permissions", "tags",
+	"author", "category", "description", "hooks", "inputs", "limits", "model", "name", "outputs", "permissions",
+	"tags",
 	"title", "tools", "version",
 }
 
@@ -172,7 +174,7 @@ var pythonNames = []string{"all", "date", "doc", "email", "file", "license", "na
 
 // unknown reports fields that rye doesn't read. One that resembles a known one is a mistake: a tool with "secret:"
 // would run without its secrets.
-func (k *Kind) unknown(r *fields.Report, parser string, doc *parse.Doc) {
+func (k *Kind) unknown(report *fields.Report, parser string, doc *parse.Doc) {
 	var names []string
 	switch k.Name {
 	case toolKind:
@@ -187,8 +189,8 @@ func (k *Kind) unknown(r *fields.Report, parser string, doc *parse.Doc) {
 	default:
 		return // other kinds are free to name their fields
 	}
-	for _, e := range doc.Fields.Map {
-		name, dunder := strings.CutPrefix(e.Key, "__")
+	for _, entry := range doc.Fields.Map {
+		name, dunder := strings.CutPrefix(entry.Key, "__")
 		name = strings.TrimSuffix(name, "__")
 		inPython := parser == pythonParser
 		if slices.Contains(names, name) || k.known[name] ||
@@ -197,18 +199,18 @@ func (k *Kind) unknown(r *fields.Report, parser string, doc *parse.Doc) {
 		}
 		near := fields.Near(name, names)
 		// A Python module, and the metadata of knowledge, have names of their own.
-		if near == "" && (inPython || k.Name == knowledgeKind) || r.Full() {
+		if near == "" && (inPython || k.Name == knowledgeKind) || report.Full() {
 			continue
 		}
-		field := fields.Clip(e.Key)
+		field := fields.Clip(entry.Key)
 		if near == "" {
-			r.Add(e.At, true, field, "Field '%s' is unknown", field)
+			report.Add(entry.At, true, field, "Field '%s' is unknown", field)
 			continue
 		}
 		if dunder {
 			near = "__" + near + "__"
 		}
-		r.Add(e.At, true, field, "Field '%s' is unknown; did you mean %q?", field, near)
-		r.Problems[len(r.Problems)-1].Strict = true
+		report.Add(entry.At, true, field, "Field '%s' is unknown; did you mean %q?", field, near)
+		report.Problems[len(report.Problems)-1].Strict = true
 	}
 }

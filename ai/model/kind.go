@@ -157,20 +157,20 @@ func extension(p string) string { return strings.ToLower(path.Ext(p)) }
 // Style returns the form of signature lines in a file: the kernel's for its extension, else the extractor's, with the
 // kind's rule for lines of the first format. It is sign.NoStyle for a file that can't have any.
 func (k *Kind) Style(p string) sign.Style {
-	s := sign.StyleOf(p)
-	if s == sign.NoStyle {
-		s = k.styles[extension(p)]
+	style := sign.StyleOf(p)
+	if style == sign.NoStyle {
+		style = k.styles[extension(p)]
 	}
 	switch {
-	case s == sign.NoStyle:
+	case style == sign.NoStyle:
 	case k.Name == directiveKind:
-		s |= sign.V1Directive
+		style |= sign.V1Directive
 	case k.Name == knowledgeKind:
-		s |= sign.V1Knowledge
+		style |= sign.V1Knowledge
 	case k.Name == toolKind:
-		s |= sign.V1Tool
+		style |= sign.V1Tool
 	}
-	return s
+	return style
 }
 
 // RefOf returns the ref of a path in a space, such as "tools/rye/bash/bash.py". It fails for an asset and for a file

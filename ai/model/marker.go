@@ -11,8 +11,8 @@ import (
 
 // Marked reports whether a file may have the marker of the kind, without parsing it. A file without it is no item;
 // for the others, Model.Marked is the answer.
-func (k *Kind) Marked(p string, file []byte) bool {
-	name := k.names[extension(p)]
+func (k *Kind) Marked(path string, file []byte) bool {
+	name := k.names[extension(path)]
 	switch {
 	case name == "":
 		return false
@@ -25,7 +25,7 @@ func (k *Kind) Marked(p string, file []byte) bool {
 	case k.Name == knowledgeKind && name != patternParser:
 		return hasName(file, name, "id") || hasName(file, name, "title") || hasName(file, name, "entry_type")
 	}
-	return len(k.parse(p, file).Fields.Map) > 0
+	return len(k.parse(path, file).Fields.Map) > 0
 }
 
 // carries reports whether a file that may have the marker has it, judged by the parsed file. A malformed file counts

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +20,8 @@ type (
 	Constraint = declared.Constraint
 	Example    = declared.Example
 	Offer      = declared.Offer
+	Risk       = declared.Risk
+	Reach      = declared.Reach
 )
 
 // A Model is the content of an item. It doesn't change after Read and is safe for concurrent use.
@@ -39,6 +43,8 @@ type Model struct {
 	Problems []*value.Problem // all of them, by place
 
 	extractor func() (*Kind, []*value.Problem) // for a tool of type extractor
+	parser    string                           // of the file
+	comment   string                           // that its fields stand behind, such as "# "
 }
 
 // Knowledge is the metadata of a knowledge item.
@@ -52,45 +58,47 @@ type Knowledge struct {
 func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 	doc := k.parse(path, file)
 	parser := k.names[extension(path)]
-	r := &fields.Report{At: value.Pos{Line: 1, Column: 1}, Problems: slices.Clip(doc.Problems)}
-	m := &Model{Ref: ref, Body: doc.Body, BodyAt: doc.BodyAt, Marked: k.Marked(path, file) && k.carries(parser, doc)}
-	m.Fields = k.fields(r, ref, parser, doc)
-	r.At = m.Fields.At
+	report := &fields.Report{At: value.Pos{Line: 1, Column: 1}, Problems: slices.Clip(doc.Problems)}
+	model := &Model{Ref: ref, Body: doc.Body, BodyAt: doc.BodyAt, Marked: k.Marked(path, file) &&
+		k.carries(parser, doc)}
+	model.parser, model.comment = parser, before(file, doc.Fields)
+	model.Fields = k.fields(report, ref, parser, doc)
+	report.At = model.Fields.At
 	// an unreadable file isn't reported as lacking fields
-	if unread := r.Has("") && len(doc.Fields.Map) == 0; !unread {
-		k.schema.Check(r, ref.Name(), ref.Category(), m.Fields)
+	if unread := report.Has("") && len(doc.Fields.Map) == 0; !unread {
+		k.schema.Check(report, ref.Name(), ref.Category(), model.Fields)
 	}
-	k.unknown(r, parser, doc)
-	d := &fields.Reader{Report: r, Fields: m.Fields}
-	d.Numbers("", m.Fields)
+	k.unknown(report, parser, doc)
+	reader := &fields.Reader{Report: report, Fields: model.Fields}
+	reader.Numbers("", model.Fields)
 	if k.Name != configKind {
-		m.Version, m.Description = d.Version(), d.Text("description")
-		m.Title, m.Category, m.Tags = d.Text("title"), d.Text("category"), d.Words("tags")
+		model.Version, model.Description = reader.Version(), reader.Text("description")
+		model.Title, model.Category, model.Tags = reader.Text("title"), reader.Text("category"), reader.Words("tags")
 	}
-	if m.Title == "" {
-		m.Title = m.Text("name")
+	if model.Title == "" {
+		model.Title = model.Text("name")
 	}
-	if m.Category == "" {
-		m.Category = ref.Category()
+	if model.Category == "" {
+		model.Category = ref.Category()
 	}
 	switch k.Name {
 	case directiveKind:
-		m.Directive = declared.ReadDirective(d)
+		model.Directive = declared.ReadDirective(reader)
 	case toolKind:
-		m.Tool = declared.ReadTool(d)
-		if m.Fields.Get("tool_type").String() == "extractor" {
-			m.extractor = sync.OnceValues(func() (*Kind, []*value.Problem) { return ReadExtractor(doc, ref.ID) })
+		model.Tool = declared.ReadTool(reader)
+		if model.Fields.Get("tool_type").String() == "extractor" {
+			model.extractor = sync.OnceValues(func() (*Kind, []*value.Problem) { return ReadExtractor(doc, ref.ID) })
 		}
 	case knowledgeKind:
-		if m.Body == "" { // in a pure YAML file it is a field
-			if m.Body = d.Text("body"); m.Body != "" {
-				m.BodyAt = m.Fields.Get("body").At
+		if model.Body == "" { // in a pure YAML file it is a field
+			if model.Body = reader.Text("body"); model.Body != "" {
+				model.BodyAt = model.Fields.Get("body").At
 			}
 		}
-		m.Knowledge = readKnowledge(d, m)
+		model.Knowledge = readKnowledge(reader, model)
 	}
-	m.Problems = r.Sorted()
-	return m
+	model.Problems = report.Sorted()
+	return model
 }
 
 // IsProvider reports whether the item answers threads as a model (package exec/thread/provider), valid or not.
@@ -134,21 +142,21 @@ func (m *Model) Text(field string) string {
 }
 
 // flatten writes the scalars of a value, with spaces between them.
-func flatten(b *strings.Builder, v *value.Value) {
-	if v.IsNull() {
+func flatten(text *strings.Builder, val *value.Value) {
+	if val.IsNull() {
 		return
 	}
-	for _, item := range v.Items {
-		flatten(b, item)
+	for _, item := range val.Items {
+		flatten(text, item)
 	}
-	for i := range v.Map {
-		flatten(b, v.Map[i].Value)
+	for i := range val.Map {
+		flatten(text, val.Map[i].Value)
 	}
-	if v.Kind != value.List && v.Kind != value.Map {
-		if b.Len() > 0 {
-			b.WriteByte(' ')
+	if val.Kind != value.List && val.Kind != value.Map {
+		if text.Len() > 0 {
+			text.WriteByte(' ')
 		}
-		b.WriteString(v.Text)
+		text.WriteString(val.Text)
 	}
 }
 
@@ -156,11 +164,55 @@ func flatten(b *strings.Builder, v *value.Value) {
 func (m *Model) Grants() shape.Grants {
 	switch {
 	case m.Tool != nil:
-		return m.Tool.Grants()
+		grants := m.Tool.Grants()
+		grants.RiskNote = m.RiskNote()
+		return grants
 	case m.Directive != nil:
 		return m.Directive.Grants()
 	}
 	return shape.Grants{}
+}
+
+// RiskNote returns the advice for a tool that declares no risk: the risk of calls that get all it declares, and the
+// line that would declare it. It returns "" for other items, and for runtimes and primitives.
+func (m *Model) RiskNote() string {
+	if m.Tool == nil || !m.Tool.NoRisk || m.Tool.Lends() {
+		return ""
+	}
+	risk, why := m.Tool.DeriveRisk()
+	return fmt.Sprintf("none is declared: calls count as %s, because %s; add a line such as: %s", risk, why,
+		m.RiskLine(risk))
+}
+
+// RiskLine returns the line by which the item's file declares a risk.
+func (m *Model) RiskLine(r Risk) string {
+	switch m.parser {
+	case pythonParser:
+		return fmt.Sprintf("__risk__ = %q", r)
+	case commentParser:
+		return m.comment + "risk: " + r.String()
+	}
+	return "risk: " + r.String()
+}
+
+// RiskText returns a risk for people; derived is why it is that if it isn't declared, otherwise "".
+func RiskText(risk, derived string) string {
+	if derived == "" {
+		return risk
+	}
+	return risk + " (derived: " + derived + ")"
+}
+
+// before returns the text of a file's line before its first field.
+func before(file []byte, fields *value.Value) string {
+	if len(fields.Map) == 0 {
+		return ""
+	}
+	at := fields.Map[0].At
+	for range at.Line - 1 {
+		_, file, _ = bytes.Cut(file, []byte("\n"))
+	}
+	return string(file[:min(max(at.Column-1, 0), len(file))])
 }
 
 // Interface returns an item's interface; a directive's follows from its inputs and outputs. It is empty for items
@@ -175,21 +227,21 @@ func (m *Model) Interface() shape.Interface {
 	return shape.Interface{}
 }
 
-func readKnowledge(d *fields.Reader, m *Model) *Knowledge {
-	n := &Knowledge{ID: d.Text("id"), Title: m.Title, Version: m.Version, EntryType: d.Text("entry_type"),
+func readKnowledge(reader *fields.Reader, m *Model) *Knowledge {
+	n := &Knowledge{ID: reader.Text("id"), Title: m.Title, Version: m.Version, EntryType: reader.Text("entry_type"),
 		Category: m.Category, Tags: m.Tags}
-	switch v := d.Fields.Get("references"); {
-	case v.IsNull():
-	case v.Kind == value.Text:
-		n.References = d.Words("references")
-	case v.Kind == value.List:
-		for _, item := range v.Items {
+	switch val := reader.Fields.Get("references"); {
+	case val.IsNull():
+	case val.Kind == value.Text:
+		n.References = reader.Words("references")
+	case val.Kind == value.List:
+		for _, item := range val.Items {
 			if item.Kind == value.Text {
 				n.References = append(n.References, item.Text)
 			}
 		}
 	default:
-		d.Once(v, "references", "Field 'references' must be an array, got %s", fields.TypeName(v))
+		reader.Once(val, "references", "Field 'references' must be an array, got %s", fields.TypeName(val))
 	}
 	return n
 }

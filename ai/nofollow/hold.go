@@ -75,11 +75,11 @@ func (h *holder) take(dir string) (*folder, func() error) {
 }
 
 // keep takes over an opened directory, if an operation has called Hold.
-func (h *holder) keep(dir string, r *folder) (*folder, func() error) {
+func (h *holder) keep(dir string, folder *folder) (*folder, func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.users == 0 || h.at[dir] != nil {
-		return r, r.Close
+		return folder, folder.Close
 	}
 	for other, x := range h.at {
 		if len(h.at) < maxHeld {
@@ -92,10 +92,10 @@ func (h *holder) keep(dir string, r *folder) (*folder, func() error) {
 	if h.at == nil {
 		h.at = map[string]*held{}
 	}
-	r.kept = true
-	x := &held{root: r}
+	folder.kept = true
+	x := &held{root: folder}
 	h.at[dir] = x
-	return r, h.use(dir, x)
+	return folder, h.use(dir, x)
 }
 
 // use counts a user of x until the returned function is called.

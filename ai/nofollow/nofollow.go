@@ -228,9 +228,9 @@ func (d *FS) openIn(r *folder, name string) (f *os.File, info fs.FileInfo, err e
 	return f, info, err
 }
 
-func (d *FS) openNow(r *folder, at string) (*os.File, fs.FileInfo, error) {
+func (d *FS) openNow(folder *folder, at string) (*os.File, fs.FileInfo, error) {
 	name := path.Base(at)
-	before, err := d.lstat(r, path.Dir(at), name)
+	before, err := d.lstat(folder, path.Dir(at), name)
 	if err == nil && before.IsDir() && d.seen != nil {
 		d.seen.listed(d.at(at), before, nil)
 	}
@@ -242,7 +242,7 @@ func (d *FS) openNow(r *folder, at string) (*os.File, fs.FileInfo, error) {
 	case !before.Mode().IsRegular() && !before.IsDir():
 		return nil, nil, ErrSpecial
 	}
-	f, err := r.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
+	f, err := folder.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,7 +16,7 @@ func (d *FS) ReadSmall(name string, most int64) ([]byte, error) {
 }
 
 // ReadInto is ReadSmall into a buffer of the caller, if that is large enough, and returns the file's mode.
-func (d *FS) ReadInto(name string, into []byte, most int64) (b []byte, mode fs.FileMode, err error) {
+func (d *FS) ReadInto(name string, into []byte, most int64) (data []byte, mode fs.FileMode, err error) {
 	if !validName(name) {
 		return nil, 0, pathError("open", name, fs.ErrInvalid)
 	}
@@ -26,14 +26,14 @@ func (d *FS) ReadInto(name string, into []byte, most int64) (b []byte, mode fs.F
 	}
 	defer done()
 	if self := r.file(); self != nil && d.seen == nil {
-		b, mode, err = readEntry(self, path.Base(name), into, most)
+		data, mode, err = readEntry(self, path.Base(name), into, most)
 	} else {
-		b, mode, err = d.readIn(r, name, most)
+		data, mode, err = d.readIn(r, name, most)
 	}
 	if err != nil {
 		return nil, 0, pathError("open", name, err)
 	}
-	return b, mode, nil
+	return data, mode, nil
 }
 
 // Names lists the names in a directory in no order, without a stat of each.
@@ -57,11 +57,11 @@ func (d *FS) Names(dir string) ([]string, error) {
 
 // readIn reads a file of a directory that isn't kept, or whose reads are recorded.
 func (d *FS) readIn(r *folder, name string, most int64) ([]byte, fs.FileMode, error) {
-	f, info, err := d.openIn(r, name)
+	file, info, err := d.openIn(r, name)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer f.Close()
+	defer file.Close()
 	switch {
 	case !info.Mode().IsRegular():
 		return nil, 0, ErrSpecial
@@ -71,7 +71,7 @@ func (d *FS) readIn(r *folder, name string, most int64) ([]byte, fs.FileMode, er
 	var b bytes.Buffer
 	b.Grow(int(info.Size()) + bytes.MinRead)
 	// A file may have grown since it was opened.
-	if _, err := b.ReadFrom(io.LimitReader(f, most+1)); err != nil {
+	if _, err := b.ReadFrom(io.LimitReader(file, most+1)); err != nil {
 		return nil, 0, err
 	}
 	if int64(b.Len()) > most {

@@ -83,7 +83,7 @@ func (s *Seen) listed(path string, info fs.FileInfo, err error) {
 	s.add(path, m, info, err)
 }
 
-func (s *Seen) add(path string, m mark, info fs.FileInfo, err error) {
+func (s *Seen) add(path string, mark mark, info fs.FileInfo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, again := s.at[path]
@@ -91,10 +91,10 @@ func (s *Seen) add(path string, m mark, info fs.FileInfo, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist), err == nil && info.Mode()&fs.ModeSymlink != 0,
 		len(s.at) == maxSeen:
 		s.blind = true
-	case !again || m.listed && !old.listed && passed(m.Stamp) == old.Stamp:
-		s.at[path] = m
-	case m.Stamp != old.Stamp && passed(m.Stamp) != passed(old.Stamp) || m.listed == old.listed &&
-		m.Stamp != old.Stamp:
+	case !again || mark.listed && !old.listed && passed(mark.Stamp) == old.Stamp:
+		s.at[path] = mark
+	case mark.Stamp != old.Stamp && passed(mark.Stamp) != passed(old.Stamp) || mark.listed == old.listed &&
+		mark.Stamp != old.Stamp:
 		s.blind = true // changed meanwhile
 	}
 }

@@ -12,25 +12,25 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // readDirective is the parser markdown_xml.
-func readDirective(f *file) {
-	top := skipProlog(f.text)
-	if isStart(f.text[top:]) {
-		x := f.readXML(top, len(f.text), true)
-		f.setBody(top)
-		f.setDirective(x, top)
+func readDirective(file *file) {
+	top := skipProlog(file.text)
+	if isStart(file.text[top:]) {
+		x := file.readXML(top, len(file.text), true)
+		file.setBody(top)
+		file.setDirective(x, top)
 		return
 	}
-	xml, ok := findFence(f.text, "xml")
+	xml, ok := findFence(file.text, "xml")
 	if !ok {
-		f.problem(f.at(top), "", "no directive found: expected a line ```xml, or <directive at the beginning")
+		file.problem(file.at(top), "", "no directive found: expected a line ```xml, or <directive at the beginning")
 		return
 	}
 	if !xml.closed {
-		f.problem(f.at(xml.open), "", "no line ``` closes this fence")
+		file.problem(file.at(xml.open), "", "no line ``` closes this fence")
 	}
-	x := f.readXML(xml.from, xml.to, false)
-	f.setDirective(x, xml.from)
-	f.setBody(xml.after)
+	x := file.readXML(xml.from, xml.to, false)
+	file.setDirective(x, xml.from)
+	file.setBody(xml.after)
 }
 
 // skipProlog returns the offset after the comments, blank lines and XML declarations at the beginning.
@@ -64,37 +64,37 @@ type directive struct {
 }
 
 // setDirective makes fields of the elements.
-func (f *file) setDirective(x *xmlReader, from int) {
-	root := x.root
+func (f *file) setDirective(xmlReader *xmlReader, from int) {
+	root := xmlReader.root
 	if root == nil {
-		if !x.lost {
+		if !xmlReader.lost {
 			f.problem(f.at(from), "", "expected an element <directive>")
 		}
 		return
 	}
-	d := &directive{file: f, fields: newObject(root.at), seen: newObject(root.at)}
-	f.fields = d.fields.v
+	directive := &directive{file: f, fields: newObject(root.at), seen: newObject(root.at)}
+	f.fields = directive.fields.v
 	if root.name != "directive" {
 		f.problem(root.at, "", "expected an element <directive>, not <%s>", clip(root.name))
 	}
 	for _, a := range root.attrs {
 		if a.name != "name" && a.name != "version" {
-			d.warn(a.at, "", "the attribute %s of <%s> isn't read", clip(a.name), clip(root.name))
+			directive.warn(a.at, "", "the attribute %s of <%s> isn't read", clip(a.name), clip(root.name))
 			continue
 		}
-		d.put(a.name, a.at, text(a.valueAt, a.value))
+		directive.put(a.name, a.at, text(a.valueAt, a.value))
 	}
-	d.top(root)
-	if actions := d.actions(root, nil); len(actions) > 0 {
-		d.put("actions", actions[0].At, &value.Value{Kind: value.List, At: actions[0].At, Items: actions})
+	directive.top(root)
+	if actions := directive.actions(root, nil); len(actions) > 0 {
+		directive.put("actions", actions[0].At, &value.Value{Kind: value.List, At: actions[0].At, Items: actions})
 	}
-	if t := x.templates.v; len(t.Map) > 0 {
+	if t := xmlReader.templates.v; len(t.Map) > 0 {
 		t.At = t.Map[0].At
-		d.put("templates", t.At, t)
+		directive.put("templates", t.At, t)
 	}
-	content := strings.TrimRight(f.text[from:x.end], " \t\n")
+	content := strings.TrimRight(f.text[from:xmlReader.end], " \t\n")
 	from += leadingSpace(content)
-	d.put("content", f.at(from), text(f.at(from), strings.TrimSpace(content)))
+	directive.put("content", f.at(from), text(f.at(from), strings.TrimSpace(content)))
 }
 
 func (d *directive) put(key string, at value.Pos, v *value.Value) {
@@ -103,30 +103,30 @@ func (d *directive) put(key string, at value.Pos, v *value.Value) {
 
 // top reads the direct children of the directive.
 func (d *directive) top(root *element) {
-	for _, e := range root.kids {
-		switch e.name {
+	for _, element := range root.kids {
+		switch element.name {
 		case "description":
-			d.put("description", e.at, d.leaf(e, "description"))
+			d.put("description", element.at, d.leaf(element, "description"))
 		case "metadata":
-			if d.once(e) {
-				d.metadata(e, root.kid("description") != nil)
+			if d.once(element) {
+				d.metadata(element, root.kid("description") != nil)
 			}
 		case "inputs":
-			if d.once(e) {
-				d.declared(e, "input")
+			if d.once(element) {
+				d.declared(element, "input")
 			}
 		case "outputs":
-			if d.once(e) {
-				d.declared(e, "output")
+			if d.once(element) {
+				d.declared(element, "output")
 			}
 		case "hooks":
-			d.hooks(e)
+			d.hooks(element)
 		case "tools":
-			if d.once(e) {
-				d.tools(e)
+			if d.once(element) {
+				d.tools(element)
 			}
 		case "limits", "permissions", "model", "model_class":
-			d.problem(e.at, e.name, "<%s> belongs into <metadata> and isn't read here", e.name)
+			d.problem(element.at, element.name, "<%s> belongs into <metadata> and isn't read here", element.name)
 		}
 	}
 }
@@ -143,31 +143,31 @@ func (d *directive) once(e *element) bool {
 
 // metadata reads the elements of <metadata>. A description outside metadata wins over one inside.
 func (d *directive) metadata(up *element, described bool) {
-	for _, e := range up.kids {
-		switch e.name {
+	for _, element := range up.kids {
+		switch element.name {
 		case "model", "model_class":
-			d.put("model", e.at, d.settings(e, "model", func(at value.Pos, s string) *value.Value {
+			d.put("model", element.at, d.settings(element, "model", func(at value.Pos, s string) *value.Value {
 				return text(at, s)
 			}))
 		case "limits":
-			d.put("limits", e.at, d.settings(e, "limits", number))
+			d.put("limits", element.at, d.settings(element, "limits", number))
 		case "permissions":
-			d.put("permissions", e.at, d.permissions(e))
+			d.put("permissions", element.at, d.permissions(element))
 		case "hooks":
-			d.hooks(e)
+			d.hooks(element)
 		case "tools":
-			if d.once(e) {
-				d.tools(e)
+			if d.once(element) {
+				d.tools(element)
 			}
 		case "category":
-			d.put(e.name, e.at, d.leaf(e, e.name))
+			d.put(element.name, element.at, d.leaf(element, element.name))
 		default:
-			if e.name == "description" && described {
-				d.warn(e.at, e.name, "the <description> outside <metadata> is read instead of this one")
+			if element.name == "description" && described {
+				d.warn(element.at, element.name, "the <description> outside <metadata> is read instead of this one")
 				continue
 			}
-			if v := d.leaf(e, e.name); v.Text != "" || len(e.kids) > 0 {
-				d.put(e.name, e.at, v)
+			if v := d.leaf(element, element.name); v.Text != "" || len(element.kids) > 0 {
+				d.put(element.name, element.at, v)
 			}
 		}
 	}
@@ -184,18 +184,18 @@ func (d *directive) leaf(e *element, field string) *value.Value {
 
 // settings reads the attributes and child elements of an element as one object.
 func (d *directive) settings(e *element, field string, read func(value.Pos, string) *value.Value) *value.Value {
-	o := newObject(e.at)
+	object := newObject(e.at)
 	for _, a := range e.attrs {
-		o.put(&d.report, field, a.name, a.at, read(a.valueAt, a.value))
+		object.put(&d.report, field, a.name, a.at, read(a.valueAt, a.value))
 	}
 	for _, kid := range e.kids {
 		words := d.leaf(kid, field)
-		o.put(&d.report, field, kid.name, kid.at, read(words.At, words.Text))
+		object.put(&d.report, field, kid.name, kid.at, read(words.At, words.Text))
 	}
 	if words := e.words(); words.Text != "" {
 		d.warn(words.At, field, "text in <%s> isn't read", e.name)
 	}
-	return o.v
+	return object.v
 }
 
 // number returns s as a number if it is one.
@@ -287,27 +287,28 @@ func (d *directive) declared(up *element, tag string) {
 }
 
 // parameter reads one input or output.
-func (d *directive) parameter(e *element, field string) *value.Value {
-	o := newObject(e.at)
-	for _, a := range e.attrs {
+func (d *directive) parameter(element *element, field string) *value.Value {
+	object := newObject(element.at)
+	for _, a := range element.attrs {
 		v := text(a.valueAt, a.value)
 		if a.name == "required" {
 			v = d.truth(a, field)
 		}
-		o.put(&d.report, field, a.name, a.at, v)
+		object.put(&d.report, field, a.name, a.at, v)
 	}
-	if e.name == "input" {
-		if e.attr("type") == nil {
-			o.put(&d.report, field, "type", e.at, text(e.at, "string"))
+	if element.name == "input" {
+		if element.attr("type") == nil {
+			object.put(&d.report, field, "type", element.at, text(element.at, "string"))
 		}
-		if e.attr("required") == nil {
-			o.put(&d.report, field, "required", e.at, &value.Value{Kind: value.Bool, At: e.at, Text: "false"})
+		if element.attr("required") == nil {
+			object.put(&d.report, field, "required", element.at,
+				&value.Value{Kind: value.Bool, At: element.at, Text: "false"})
 		}
 	}
-	if words := d.leaf(e, field); words.Text != "" {
-		o.put(&d.report, field, "description", words.At, words)
+	if words := d.leaf(element, field); words.Text != "" {
+		object.put(&d.report, field, "description", words.At, words)
 	}
-	return o.v
+	return object.v
 }
 
 func (d *directive) truth(a attribute, field string) *value.Value {
@@ -339,14 +340,14 @@ func (d *directive) tree(e *element, field, skip string) *value.Value {
 
 // open reads the attributes and child elements of an element as one object. In a named one, a child's attribute name
 // is its key, and its value may be in an attribute.
-func (d *directive) open(e *element, field, skip string, named bool) *value.Value {
-	o := newObject(e.at)
-	for _, a := range e.attrs {
+func (d *directive) open(element *element, field, skip string, named bool) *value.Value {
+	object := newObject(element.at)
+	for _, a := range element.attrs {
 		if a.name != skip {
-			o.put(&d.report, field, a.name, a.at, text(a.valueAt, a.value))
+			object.put(&d.report, field, a.name, a.at, text(a.valueAt, a.value))
 		}
 	}
-	for _, kid := range e.kids {
+	for _, kid := range element.kids {
 		key, without := kid.name, ""
 		if name := kid.attr("name"); named && name != nil {
 			key, without = name.value, "name"
@@ -357,12 +358,12 @@ func (d *directive) open(e *element, field, skip string, named bool) *value.Valu
 		} else {
 			v = d.tree(kid, join(field, key), without)
 		}
-		o.put(&d.report, field, key, kid.at, v)
+		object.put(&d.report, field, key, kid.at, v)
 	}
-	if words := e.words(); words.Text != "" {
-		o.put(&d.report, field, "content", words.At, words)
+	if words := element.words(); words.Text != "" {
+		object.put(&d.report, field, "content", words.At, words)
 	}
-	return o.v
+	return object.v
 }
 
 // actions collects the elements outside metadata that are calls.
@@ -380,10 +381,10 @@ func (d *directive) actions(up *element, found []*value.Value) []*value.Value {
 }
 
 func (d *directive) action(e *element, field string) *value.Value {
-	o := newObject(e.at)
-	o.put(&d.report, field, "primary", e.at, text(e.at, e.name))
+	object := newObject(e.at)
+	object.put(&d.report, field, "primary", e.at, text(e.at, e.name))
 	for _, a := range e.attrs {
-		o.put(&d.report, field, a.name, a.at, text(a.valueAt, a.value))
+		object.put(&d.report, field, a.name, a.at, text(a.valueAt, a.value))
 	}
 	params := newObject(e.at)
 	for _, kid := range e.kids {
@@ -399,7 +400,7 @@ func (d *directive) action(e *element, field string) *value.Value {
 	}
 	if len(params.v.Map) > 0 {
 		params.v.At = params.v.Map[0].At
-		o.put(&d.report, field, "params", params.v.At, params.v)
+		object.put(&d.report, field, "params", params.v.At, params.v)
 	}
-	return o.v
+	return object.v
 }

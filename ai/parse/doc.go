@@ -130,24 +130,24 @@ func ByName(name string) (Parser, bool) {
 
 // Parse reads a file.
 func (p Parser) Parse(content []byte) *Doc {
-	f := newFile(content, p.name != "python_ast")
-	if !f.ok {
-		return f.doc()
+	file := newFile(content, p.name != "python_ast")
+	if !file.ok {
+		return file.doc()
 	}
 	switch p.name {
 	case "comment_header":
-		readHeader(f)
+		readHeader(file)
 	case "markdown_frontmatter":
-		readKnowledge(f)
+		readKnowledge(file)
 	case "markdown_xml":
-		readDirective(f)
+		readDirective(file)
 	case "python_ast":
-		readPython(f)
+		readPython(file)
 	case "yaml":
-		readYAML(f)
+		readYAML(file)
 	}
 	if p.pattern != nil {
-		p.pattern.read(f)
+		p.pattern.read(file)
 	}
-	return f.doc()
+	return file.doc()
 }

@@ -12,9 +12,9 @@ type fence struct {
 
 // findFence finds the first line of ``` and word outside fences of more backticks, and the next line that is ```
 // alone.
-func findFence(text, word string) (f fence, ok bool) {
+func findFence(text, word string) (found fence, ok bool) {
 	if !strings.Contains(text, "```"+word) {
-		return f, false
+		return found, false
 	}
 	outer := 0 // backticks of the fence that hides the current line
 	for off := 0; off < len(text); {
@@ -29,14 +29,14 @@ func findFence(text, word string) (f fence, ok bool) {
 			case ticks > 3 && !strings.Contains(info, "`"):
 				outer = ticks
 			case ticks == 3 && info == word && strings.HasPrefix(line[ticks:], word):
-				f = fence{open: off, from: next}
-				f.to, f.after, f.closed = lineThatIs(text, next, "```")
-				return f, true
+				found = fence{open: off, from: next}
+				found.to, found.after, found.closed = lineThatIs(text, next, "```")
+				return found, true
 			}
 		}
 		off = next
 	}
-	return f, false
+	return found, false
 }
 
 // lineThatIs finds the next line that is mark and space only. It returns the line's offset and that of the line after

@@ -33,20 +33,20 @@ type file struct {
 
 // newFile prepares a file. The text stays empty unless text is true or the content is invalid.
 func newFile(content []byte, text bool) *file {
-	f := &file{fields: &value.Value{Kind: value.Map, At: value.Pos{Line: 1, Column: 1}}}
+	file := &file{fields: &value.Value{Kind: value.Map, At: value.Pos{Line: 1, Column: 1}}}
 	if len(content) > MaxFile {
-		f.problem(value.Pos{}, "", "the file has %d bytes, more than the %d that are read", len(content), MaxFile)
-		return f
+		file.problem(value.Pos{}, "", "the file has %d bytes, more than the %d that are read", len(content), MaxFile)
+		return file
 	}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if bytes.IndexByte(content, '\r') >= 0 {
 		content = bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n"))
 		content = bytes.ReplaceAll(content, []byte("\r"), []byte("\n"))
 	}
-	f.content = content
+	file.content = content
 	nul, valid := bytes.IndexByte(content, 0), utf8.Valid(content)
 	if text || !valid || nul >= 0 {
-		f.places = newPlaces(string(content))
+		file.places = newPlaces(string(content))
 	}
 	if !valid {
 		i := 0
@@ -57,15 +57,15 @@ func newFile(content []byte, text bool) *file {
 			}
 			i += n
 		}
-		f.problem(f.at(i), "", "the byte 0x%02x is not UTF-8", content[i])
-		return f
+		file.problem(file.at(i), "", "the byte 0x%02x is not UTF-8", content[i])
+		return file
 	}
 	if nul >= 0 {
-		f.problem(f.at(nul), "", "a NUL byte stands in the text")
-		return f
+		file.problem(file.at(nul), "", "a NUL byte stands in the text")
+		return file
 	}
-	f.ok = true
-	return f
+	file.ok = true
+	return file
 }
 
 func (f *file) doc() *Doc {

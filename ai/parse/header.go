@@ -30,24 +30,24 @@ func (h *header) place(line, column int) value.Pos {
 }
 
 // readHeader is the parser comment_header.
-func readHeader(f *file) {
+func readHeader(file *file) {
 	off, line := 0, 1
-	for off < len(f.text) {
-		s, next := lineAt(f.text, off)
-		s = strings.TrimSpace(s)
-		if mark, ok := lineComment(s); ok {
-			if strings.TrimSpace(s[len(mark):]) == "---" {
-				f.lineHeader(mark, next, line)
+	for off < len(file.text) {
+		text, next := lineAt(file.text, off)
+		text = strings.TrimSpace(text)
+		if mark, ok := lineComment(text); ok {
+			if strings.TrimSpace(text[len(mark):]) == "---" {
+				file.lineHeader(mark, next, line)
 				return
 			}
-		} else if open, end := blockComment(s); open != "" {
-			if f.blockHeader(open, end, off, line) {
+		} else if open, end := blockComment(text); open != "" {
+			if file.blockHeader(open, end, off, line) {
 				return
 			}
-			if !strings.HasSuffix(s, end) {
+			if !strings.HasSuffix(text, end) {
 				return
 			}
-		} else if s != "" && !(line == 1 && strings.HasPrefix(s, "#!")) {
+		} else if text != "" && !(line == 1 && strings.HasPrefix(text, "#!")) {
 			return
 		}
 		off, line = next, line+1
@@ -79,30 +79,30 @@ func blockComment(s string) (open, end string) {
 
 // lineHeader reads a header of line comments; from is the offset of its second line.
 func (f *file) lineHeader(mark string, from, line int) {
-	h := &header{first: line + 1}
+	header := &header{first: line + 1}
 	for off := from; off < len(f.text); {
-		s, next := lineAt(f.text, off)
-		indent := leadingSpace(s)
-		rest, ok := strings.CutPrefix(s[indent:], mark)
+		text, next := lineAt(f.text, off)
+		indent := leadingSpace(text)
+		rest, ok := strings.CutPrefix(text[indent:], mark)
 		if !ok {
 			break
 		}
 		if strings.TrimSpace(rest) == "---" {
-			f.setHeader(h)
+			f.setHeader(header)
 			return
 		}
 		cut := indent + len(mark)
 		if strings.HasPrefix(rest, " ") {
 			cut++
 		}
-		if !h.add(s, cut) {
-			f.setHeader(h)
+		if !header.add(text, cut) {
+			f.setHeader(header)
 			return
 		}
 		off = next
 	}
 	f.problem(value.Pos{Line: line, Column: 1}, "", "no second line %s --- ends this header", mark)
-	f.setHeader(h)
+	f.setHeader(header)
 }
 
 // blockHeader reads a header within the block comment at from, and reports whether it found one.
@@ -118,33 +118,33 @@ func (f *file) blockHeader(open, end string, from, line int) bool {
 	if rest != "---" {
 		return false
 	}
-	h := &header{first: line + 1}
+	header := &header{first: line + 1}
 	starred := false
 	for off := next; off < len(f.text); {
-		s, next := lineAt(f.text, off)
-		cut := stars(s)
-		if len(h.cut) == 0 {
+		text, next := lineAt(f.text, off)
+		cut := stars(text)
+		if len(header.cut) == 0 {
 			starred = cut > 0
 		}
 		if !starred {
 			cut = 0
 		}
-		rest := strings.TrimSpace(s[stars(s):])
+		rest := strings.TrimSpace(text[stars(text):])
 		if rest == "---" || strings.TrimSpace(strings.TrimSuffix(rest, end)) == "---" && strings.HasSuffix(rest, end) {
-			f.setHeader(h)
+			f.setHeader(header)
 			return true
 		}
-		if strings.Contains(s, end) {
+		if strings.Contains(text, end) {
 			break
 		}
-		if !h.add(s, cut) {
-			f.setHeader(h)
+		if !header.add(text, cut) {
+			f.setHeader(header)
 			return true
 		}
 		off = next
 	}
 	f.problem(value.Pos{Line: first, Column: 1}, "", "no second line --- ends the header in this comment")
-	f.setHeader(h)
+	f.setHeader(header)
 	return true
 }
 

@@ -7,35 +7,35 @@ import (
 )
 
 // readKnowledge is the parser markdown_frontmatter.
-func readKnowledge(f *file) {
-	top := skipComments(f.text)
+func readKnowledge(file *file) {
+	top := skipComments(file.text)
 	// A file that begins with --- has front matter, even if its text contains fenced examples of YAML.
-	open, from, isOpen := lineThatIs(f.text, top, "---")
-	isOpen = isOpen && open == top && (top == 0 || f.text[top-1] == '\n')
+	open, from, isOpen := lineThatIs(file.text, top, "---")
+	isOpen = isOpen && open == top && (top == 0 || file.text[top-1] == '\n')
 	if isOpen {
-		if to, after, ok := lineThatIs(f.text, from, "---"); ok {
-			f.readFields(from, to)
-			f.setBody(after)
+		if to, after, ok := lineThatIs(file.text, from, "---"); ok {
+			file.readFields(from, to)
+			file.setBody(after)
 			return
 		}
 	}
-	if yaml, ok := findFence(f.text, "yaml"); ok {
+	if yaml, ok := findFence(file.text, "yaml"); ok {
 		if !yaml.closed {
-			f.problem(f.at(yaml.open), "", "no line ``` closes this fence")
+			file.problem(file.at(yaml.open), "", "no line ``` closes this fence")
 		}
-		f.readFields(yaml.from, yaml.to)
-		f.setBody(yaml.after)
+		file.readFields(yaml.from, yaml.to)
+		file.setBody(yaml.after)
 		return
 	}
 	if isOpen {
-		f.problem(f.at(open), "", "no second line --- closes this front matter")
-		f.readFields(from, len(f.text))
+		file.problem(file.at(open), "", "no second line --- closes this front matter")
+		file.readFields(from, len(file.text))
 		return
 	}
-	if isKey(f.text[top:]) && f.readWhole(top) {
+	if isKey(file.text[top:]) && file.readWhole(top) {
 		return
 	}
-	f.setBody(top)
+	file.setBody(top)
 }
 
 // isKey reports whether a text begins with a lower-case key of a mapping.
@@ -46,9 +46,9 @@ func isKey(s string) bool {
 
 // readWhole reads the whole file as fields if it is YAML. Otherwise the file is plain text, which isn't a problem.
 func (f *file) readWhole(from int) bool {
-	var r report
-	v := readDocument(&r, f.text[from:], shifted(f.at(from)))
-	for _, p := range r.problems {
+	var report report
+	v := readDocument(&report, f.text[from:], shifted(f.at(from)))
+	for _, p := range report.problems {
 		if !p.Warning {
 			return false
 		}
@@ -57,6 +57,6 @@ func (f *file) readWhole(from int) bool {
 		return false
 	}
 	f.fields = v
-	f.problems = append(f.problems, r.problems...)
+	f.problems = append(f.problems, report.problems...)
 	return true
 }

@@ -40,87 +40,88 @@ type patternField struct {
 // Each field comes from the first matching line, without the space around it. Lines of more than 2,000 bytes and
 // signature lines match nothing. A description with problems still makes a parser of its valid parts.
 func Pattern(spec *value.Value) (Parser, []*value.Problem) {
-	var r report
-	p := &pattern{lines: defaultLines}
+	var report report
+	pattern := &pattern{lines: defaultLines}
 	if spec == nil || spec.Kind != value.Map {
 		at := value.Pos{}
 		if spec != nil {
 			at = spec.At
 		}
-		r.problem(at, "", "expected a pattern, as in {fields: {version: '^# version: (.*)$'}}")
-		return Parser{pattern: p}, r.problems
+		report.problem(at, "", "expected a pattern, as in {fields: {version: '^# version: (.*)$'}}")
+		return Parser{pattern: pattern}, report.problems
 	}
-	for _, e := range spec.Map {
-		switch e.Key {
+	for _, entry := range spec.Map {
+		switch entry.Key {
 		case "fields":
-			p.readFields(&r, e.Value)
+			pattern.readFields(&report, entry.Value)
 		case "lines":
-			n, ok := e.Value.Int()
+			n, ok := entry.Value.Int()
 			if !ok || n < 1 || n > maxLines {
-				r.problem(e.Value.At, "lines", "expected a number of lines from 1 to %d", maxLines)
+				report.problem(entry.Value.At, "lines", "expected a number of lines from 1 to %d", maxLines)
 				continue
 			}
-			p.lines = int(n)
+			pattern.lines = int(n)
 		case "body":
-			p.body = e.Value.String() == "rest"
-			if !p.body && e.Value.String() != "none" {
-				r.problem(e.Value.At, "body", "expected rest or none")
+			pattern.body = entry.Value.String() == "rest"
+			if !pattern.body && entry.Value.String() != "none" {
+				report.problem(entry.Value.At, "body", "expected rest or none")
 			}
 		default:
-			r.problem(e.At, clip(e.Key), "%q is unknown in a pattern, which has fields, lines and body",
-				fault.Clip(e.Key, 60))
+			report.problem(entry.At, clip(entry.Key), "%q is unknown in a pattern, which has fields, lines and body",
+				fault.Clip(entry.Key, 60))
 		}
 	}
 	if spec.Get("fields") == nil {
-		r.problem(spec.At, "fields", "a pattern has no fields")
+		report.problem(spec.At, "fields", "a pattern has no fields")
 	}
-	return Parser{pattern: p}, r.sorted()
+	return Parser{pattern: pattern}, report.sorted()
 }
 
-func (p *pattern) readFields(r *report, v *value.Value) {
+func (p *pattern) readFields(report *report, v *value.Value) {
 	if v.Kind != value.Map || len(v.Map) == 0 {
-		r.problem(v.At, "fields", "expected fields, as in {version: '^# version: (.*)$'}")
+		report.problem(v.At, "fields", "expected fields, as in {version: '^# version: (.*)$'}")
 		return
 	}
 	if len(v.Map) > maxFields {
-		r.problem(v.At, "fields", "a pattern has %d fields, more than %d", len(v.Map), maxFields)
+		report.problem(v.At, "fields", "a pattern has %d fields, more than %d", len(v.Map), maxFields)
 		return
 	}
-	for _, e := range v.Map {
-		path, at := join("fields", e.Key), e.Value.At
-		if e.Value.Kind != value.Text {
-			r.problem(at, path, "expected a regular expression, not %s", named(e.Value))
+	for _, entry := range v.Map {
+		path, at := join("fields", entry.Key), entry.Value.At
+		if entry.Value.Kind != value.Text {
+			report.problem(at, path, "expected a regular expression, not %s", named(entry.Value))
 			continue
 		}
-		if len(e.Value.Text) > maxPattern {
-			r.problem(at, path, "the regular expression has %d bytes, more than %d", len(e.Value.Text), maxPattern)
+		if len(entry.Value.Text) > maxPattern {
+			report.problem(at, path, "the regular expression has %d bytes, more than %d", len(entry.Value.Text),
+				maxPattern)
 			continue
 		}
-		re, err := regexp.Compile(e.Value.Text)
+		re, err := regexp.Compile(entry.Value.Text)
 		if err != nil {
-			r.problem(at, path, "%s", printed(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
+			report.problem(at, path, "%s", printed(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 			continue
 		}
 		if n := re.NumSubexp(); n != 1 {
-			r.problem(at, path, "expected one group in parentheses, not %d; (?:…) makes none", n)
+			report.problem(at, path, "expected one group in parentheses, not %d; (?:…) makes none", n)
 			continue
 		}
-		p.fields = append(p.fields, patternField{e.Key, re})
+		p.fields = append(p.fields, patternField{entry.Key, re})
 	}
 }
 
 // read looks for the fields in the first lines.
-func (p *pattern) read(f *file) {
-	o := newObject(f.fields.At)
+func (p *pattern) read(file *file) {
+	object := newObject(file.fields.At)
 	found := make([]*value.Entry, len(p.fields))
 	rest, left := 0, len(p.fields)
-	for off, line := 0, 1; off < len(f.text) && line <= p.lines && left > 0; line++ {
-		s, next := lineAt(f.text, off)
+	for off, line := 0, 1; off < len(file.text) && line <= p.lines && left > 0; line++ {
+		text, next := lineAt(file.text, off)
 		off = next
-		if len(s) > maxLine {
+		if len(text) > maxLine {
 			continue
 		}
-		if strings.Contains(s, "rye:signed:") {
+		if strings.Contains(text, "rye:signed:") {
 			if rest == 0 {
 				rest = next
 			}
@@ -130,7 +131,7 @@ func (p *pattern) read(f *file) {
 			if found[i] != nil {
 				continue
 			}
-			if e := field.match(s, line); e != nil {
+			if e := field.match(text, line); e != nil {
 				found[i] = e
 				rest = next
 				left--
@@ -139,12 +140,12 @@ func (p *pattern) read(f *file) {
 	}
 	for _, e := range found {
 		if e != nil {
-			o.put(&f.report, "", e.Key, e.At, e.Value)
+			object.put(&file.report, "", e.Key, e.At, e.Value)
 		}
 	}
-	f.fields = o.v
+	file.fields = object.v
 	if p.body {
-		f.setBody(rest)
+		file.setBody(rest)
 	}
 }
 

@@ -75,25 +75,25 @@ type xmlReader struct {
 }
 
 func (f *file) readXML(from, to int, bare bool) *xmlReader {
-	x := &xmlReader{file: f, bare: bare, to: to, end: to, failed: -1, templates: newObject(f.at(from)),
+	xmlReader := &xmlReader{file: f, bare: bare, to: to, end: to, failed: -1, templates: newObject(f.at(from)),
 		opaque: map[string]int{}}
 	if to-from > maxMeta {
-		x.cut = true
-		for x.to = from + maxMeta; !utf8.RuneStart(f.text[x.to]); x.to-- {
+		xmlReader.cut = true
+		for xmlReader.to = from + maxMeta; !utf8.RuneStart(f.text[xmlReader.to]); xmlReader.to-- {
 		}
 	}
-	x.restart(from)
-	for len(f.problems) < maxProblems && x.next() {
+	xmlReader.restart(from)
+	for len(f.problems) < maxProblems && xmlReader.next() {
 	}
-	if x.cut && (!bare || x.root == nil || len(x.stack) > 0) {
+	if xmlReader.cut && (!bare || xmlReader.root == nil || len(xmlReader.stack) > 0) {
 		f.problem(f.at(from), "", "the XML has more than the %d bytes that are read", maxMeta)
-		x.lost = true
+		xmlReader.lost = true
 	}
-	if n := len(x.stack); n > 0 && !x.lost {
-		open := x.stack[n-1]
-		x.problem(open.at, "", "<%s> has no end tag </%s>", clip(open.name), clip(open.name))
+	if n := len(xmlReader.stack); n > 0 && !xmlReader.lost {
+		open := xmlReader.stack[n-1]
+		xmlReader.problem(open.at, "", "<%s> has no end tag </%s>", clip(open.name), clip(open.name))
 	}
-	return x
+	return xmlReader
 }
 
 // restart continues at an offset, with the same open elements.
@@ -170,54 +170,54 @@ func fullName(n xml.Name) string {
 	return n.Local
 }
 
-func (x *xmlReader) begin(start int, t xml.StartElement) bool {
-	e := &element{name: fullName(t.Name), at: x.at(start)}
+func (x *xmlReader) begin(start int, startElement xml.StartElement) bool {
+	element := &element{name: fullName(startElement.Name), at: x.at(start)}
 	if x.count++; x.count > maxElements {
-		x.problem(e.at, "", "the XML has more than %d elements", maxElements)
+		x.problem(element.at, "", "the XML has more than %d elements", maxElements)
 		x.lost = true
 		return false
 	}
 	if len(x.stack) >= maxDepth {
-		x.problem(e.at, "", "elements stand in each other more than %d deep", maxDepth)
+		x.problem(element.at, "", "elements stand in each other more than %d deep", maxDepth)
 		x.lost = true
 		return false
 	}
 	end := x.offset()
-	x.attributes(e, start, x.text[start:end], t.Attr)
+	x.attributes(element, start, x.text[start:end], startElement.Attr)
 	switch n := len(x.stack); {
 	case n > 0:
 		up := x.stack[n-1]
-		up.kids = append(up.kids, e)
+		up.kids = append(up.kids, element)
 	case x.root == nil:
-		x.root = e
+		x.root = element
 	default:
-		x.problem(e.at, "", "a second element <%s> follows <%s>", clip(e.name), clip(x.root.name))
+		x.problem(element.at, "", "a second element <%s> follows <%s>", clip(element.name), clip(x.root.name))
 	}
-	x.stack = append(x.stack, e)
-	switch e.name {
+	x.stack = append(x.stack, element)
+	switch element.name {
 	case "template", "example", "raw":
 		if x.text[end-2] != '/' {
-			return x.skip(e, end)
+			return x.skip(element, end)
 		}
 	}
 	return true
 }
 
 // skip stores the text up to an end tag unchanged.
-func (x *xmlReader) skip(e *element, from int) bool {
-	n := x.opaque[e.name]
-	x.opaque[e.name]++
+func (x *xmlReader) skip(element *element, from int) bool {
+	n := x.opaque[element.name]
+	x.opaque[element.name]++
 	for off := from; ; {
-		i := strings.Index(x.text[off:x.to], "</"+e.name)
+		i := strings.Index(x.text[off:x.to], "</"+element.name)
 		if i < 0 {
-			x.problem(e.at, "", "<%s> has no end tag </%s>", e.name, e.name)
+			x.problem(element.at, "", "<%s> has no end tag </%s>", element.name, element.name)
 			x.lost = true
 			return false
 		}
 		off += i
-		rest := strings.TrimLeftFunc(x.text[off+2+len(e.name):x.to], unicode.IsSpace)
+		rest := strings.TrimLeftFunc(x.text[off+2+len(element.name):x.to], unicode.IsSpace)
 		if strings.HasPrefix(rest, ">") {
-			x.templates.put(&x.report, "templates", "__opaque_"+e.name+"_"+itoa(n)+"__", e.at,
+			x.templates.put(&x.report, "templates", "__opaque_"+element.name+"_"+itoa(n)+"__", element.at,
 				text(x.at(from), x.text[from:off]))
 			x.restart(off)
 			return true
@@ -227,7 +227,7 @@ func (x *xmlReader) skip(e *element, from int) bool {
 }
 
 // attributes fills in an element's attributes. The decoder has checked them but doesn't report their places.
-func (x *xmlReader) attributes(e *element, start int, tag string, attrs []xml.Attr) {
+func (x *xmlReader) attributes(element *element, start int, tag string, attrs []xml.Attr) {
 	seen := map[string]bool(nil)
 	if len(attrs) > fewKeys {
 		seen = make(map[string]bool, len(attrs))
@@ -244,14 +244,15 @@ func (x *xmlReader) attributes(e *element, start int, tag string, attrs []xml.At
 			made.value = oneLine(a.Value, tag[off:end])
 		}
 		off = end
-		if seen[made.name] || seen == nil && e.attr(made.name) != nil {
-			x.problem(made.at, "", "the attribute %s stands in <%s> a second time", clip(made.name), clip(e.name))
+		if seen[made.name] || seen == nil && element.attr(made.name) != nil {
+			x.problem(made.at, "", "the attribute %s stands in <%s> a second time", clip(made.name),
+				clip(element.name))
 			continue
 		}
 		if seen != nil {
 			seen[made.name] = true
 		}
-		e.attrs = append(e.attrs, made)
+		element.attrs = append(element.attrs, made)
 	}
 }
 

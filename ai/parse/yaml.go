@@ -79,9 +79,9 @@ type step struct {
 	index int
 }
 
-func readDocument(r *report, text string, place func(line, column int) value.Pos) *value.Value {
+func readDocument(report *report, text string, place func(line, column int) value.Pos) *value.Value {
 	if len(text) > maxMeta {
-		r.problem(place(1, 1), "", "the YAML has %d bytes, more than the %d that are read", len(text), maxMeta)
+		report.problem(place(1, 1), "", "the YAML has %d bytes, more than the %d that are read", len(text), maxMeta)
 		return &value.Value{At: place(1, 1)}
 	}
 	// A missing value, such as that after a "---" at the end of the text, is on a line after the last.
@@ -92,7 +92,7 @@ func readDocument(r *report, text string, place func(line, column int) value.Pos
 		}
 		return place(line, column)
 	}
-	y := &yamlReader{report: r, place: inside}
+	y := &yamlReader{report: report, place: inside}
 	text = y.printable(text)
 	if v := simple.Read(text, inside); v != nil {
 		return v
@@ -303,37 +303,37 @@ func tabIn(text string, line int) int {
 // value turns a node into a value, and reports unsupported YAML in it.
 func (y *yamlReader) value(n *yaml.Node) *value.Value {
 	at := y.place(n.Line, n.Column)
-	v := &value.Value{At: at}
+	val := &value.Value{At: at}
 	if y.nodes++; y.nodes > maxElements {
 		if y.nodes == maxElements+1 {
 			y.problem(at, y.where(), "the YAML has more than %d values", maxElements)
 		}
-		return v
+		return val
 	}
 	if len(y.path) > maxDepth {
 		y.problem(at, y.where(), "values stand in each other more than %d deep", maxDepth)
-		return v
+		return val
 	}
 	if n.Kind == yaml.AliasNode {
 		y.problem(at, y.where(), "*%s refers to another value; write the value itself", clip(n.Value))
-		return v
+		return val
 	}
 	y.refuse(n, at)
 	switch n.Kind {
 	case yaml.ScalarNode:
-		y.scalar(v, n)
+		y.scalar(val, n)
 	case yaml.SequenceNode:
-		v.Kind = value.List
-		v.Items = make([]*value.Value, 0, len(n.Content))
+		val.Kind = value.List
+		val.Items = make([]*value.Value, 0, len(n.Content))
 		for i, item := range n.Content {
 			y.path = append(y.path, step{index: i})
-			v.Items = append(v.Items, y.value(item))
+			val.Items = append(val.Items, y.value(item))
 			y.path = y.path[:len(y.path)-1]
 		}
 	case yaml.MappingNode:
-		y.mapping(v, n)
+		y.mapping(val, n)
 	}
-	return v
+	return val
 }
 
 // refuse reports anchors and tags.
@@ -350,26 +350,26 @@ func (y *yamlReader) refuse(n *yaml.Node, at value.Pos) {
 	}
 }
 
-func (y *yamlReader) scalar(v *value.Value, n *yaml.Node) {
-	v.Kind, v.Text = value.Text, n.Value
+func (y *yamlReader) scalar(val *value.Value, n *yaml.Node) {
+	val.Kind, val.Text = value.Text, n.Value
 	if n.Style != 0 {
 		return
 	}
 	if strings.HasSuffix(n.Value, ":") { // in [x:, y], which other readers take for a mapping
-		y.problem(v.At, y.where(), "%s ends with a colon: put it in quotes", clip(n.Value))
+		y.problem(val.At, y.where(), "%s ends with a colon: put it in quotes", clip(n.Value))
 	}
 	s := scalar.Plain(n.Value)
-	v.Kind, v.Text = s.Kind, s.Text
+	val.Kind, val.Text = s.Kind, s.Text
 	if s.Warning != "" {
-		y.warn(v.At, y.where(), "%s", s.Warning)
+		y.warn(val.At, y.where(), "%s", s.Warning)
 	}
 	if s.Problem != "" {
-		y.problem(v.At, y.where(), "%s", s.Problem)
+		y.problem(val.At, y.where(), "%s", s.Problem)
 	}
 }
 
 func (y *yamlReader) mapping(v *value.Value, n *yaml.Node) {
-	o := &object{v: v}
+	object := &object{v: v}
 	v.Kind = value.Map
 	v.Map = make([]value.Entry, 0, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -389,7 +389,7 @@ func (y *yamlReader) mapping(v *value.Value, n *yaml.Node) {
 		default:
 			item := y.value(n.Content[i+1])
 			y.path = y.path[:len(y.path)-1]
-			o.put(y.report, y.where(), key, at, item)
+			object.put(y.report, y.where(), key, at, item)
 			continue
 		}
 		y.path = y.path[:len(y.path)-1]
@@ -398,16 +398,16 @@ func (y *yamlReader) mapping(v *value.Value, n *yaml.Node) {
 
 // where returns the path of the current field, as in permissions[2].
 func (y *yamlReader) where() string {
-	var b strings.Builder
+	var text strings.Builder
 	for _, s := range y.path {
 		switch {
 		case s.index >= 0:
-			fmt.Fprintf(&b, "[%d]", s.index)
-		case b.Len() > 0:
-			b.WriteString("." + clip(s.key))
+			fmt.Fprintf(&text, "[%d]", s.index)
+		case text.Len() > 0:
+			text.WriteString("." + clip(s.key))
 		default:
-			b.WriteString(clip(s.key))
+			text.WriteString(clip(s.key))
 		}
 	}
-	return b.String()
+	return text.String()
 }

@@ -92,21 +92,21 @@ func Read(v *value.Value) (*Definitions, error) {
 // known are the keys of the config.
 var known = []string{"schema_version", "name", "version", "category", "description", "aliases", "narrow"}
 
-func (d *Definitions) read(v *value.Value) error {
-	for _, e := range v.Map {
+func (d *Definitions) read(val *value.Value) error {
+	for _, e := range val.Map {
 		if !slices.Contains(known, e.Key) {
 			return fmt.Errorf("unknown key %q: expected one of %s", e.Key, strings.Join(known, ", "))
 		}
 	}
 	d.aliases = map[string][]string{}
-	aliases, err := entries(v, "aliases", "id", "tools")
+	aliases, err := entries(val, "aliases", "id", "tools")
 	if err != nil {
 		return err
 	}
 	for _, a := range aliases {
 		d.aliases[a.Get("id").String()] = texts(a.Get("tools"))
 	}
-	narrow, err := entries(v, "narrow", "id", "capability", "to", "description")
+	narrow, err := entries(val, "narrow", "id", "capability", "to", "description")
 	if err != nil {
 		return err
 	}

@@ -30,29 +30,29 @@ type parser struct {
 // literal reads an expression. It returns nil for anything but a literal, with a problem if Python has a value that
 // JSON lacks.
 func (r *reader) literal(toks []token, field string) (*value.Value, *value.Problem) {
-	p := parser{r: r, toks: toks, field: field}
+	parser := parser{r: r, toks: toks, field: field}
 	if len(toks) == 0 {
 		return nil, nil
 	}
 	if r.cut {
-		p.refuse(p.place(), fmt.Sprintf("the line has more than %d tokens", maxTokens))
-		return nil, p.odd
+		parser.refuse(parser.place(), fmt.Sprintf("the line has more than %d tokens", maxTokens))
+		return nil, parser.odd
 	}
-	v, _, ok := p.expression(0)
-	if ok && p.kind() == ',' {
-		p.i++
-		list := &value.Value{Kind: value.List, At: v.At, Items: []*value.Value{v}}
-		ok = p.elements(end, 0, list, nil)
-		v = list
+	val, _, ok := parser.expression(0)
+	if ok && parser.kind() == ',' {
+		parser.i++
+		list := &value.Value{Kind: value.List, At: val.At, Items: []*value.Value{val}}
+		ok = parser.elements(end, 0, list, nil)
+		val = list
 	}
-	if !ok || p.i != len(toks) {
+	if !ok || parser.i != len(toks) {
 		return nil, nil
 	}
-	if p.odd != nil {
-		return nil, p.odd
+	if parser.odd != nil {
+		return nil, parser.odd
 	}
-	r.warn(p.twice...)
-	return v, nil
+	r.warn(parser.twice...)
+	return val, nil
 }
 
 // kind returns the kind of the next token.
@@ -97,14 +97,14 @@ func (p *parser) refuse(at value.Pos, why string) {
 }
 
 // expression reads a value, and whether Python can hash it; ok is false for anything but a literal.
-func (p *parser) expression(depth int) (v *value.Value, hashable, ok bool) {
+func (p *parser) expression(depth int) (val *value.Value, hashable, ok bool) {
 	switch p.kind() {
 	case str:
-		v, ok = p.texts()
-		return v, true, ok
+		val, ok = p.texts()
+		return val, true, ok
 	case number, '-', '+':
-		v, ok = p.number()
-		return v, true, ok
+		val, ok = p.number()
+		return val, true, ok
 	case word:
 		return p.word()
 	case '(', '[', '{':
@@ -117,9 +117,9 @@ func (p *parser) expression(depth int) (v *value.Value, hashable, ok bool) {
 		case '{':
 			return p.braces(depth)
 		}
-		v = p.value(value.List)
+		val = p.value(value.List)
 		p.i++
-		return v, false, p.elements(']', depth, v, nil)
+		return val, false, p.elements(']', depth, val, nil)
 	}
 	return nil, false, false
 }
@@ -204,35 +204,35 @@ func (p *parser) parens(depth int) (*value.Value, bool, bool) {
 
 // braces reads a map or a set.
 func (p *parser) braces(depth int) (*value.Value, bool, bool) {
-	v := p.value(value.Map)
+	val := p.value(value.Map)
 	p.i++
 	if p.kind() == '}' {
 		p.i++
-		return v, false, true
+		return val, false, true
 	}
 	first, hashable, ok := p.expression(depth)
 	if !ok || !hashable {
 		return nil, false, false
 	}
 	if p.kind() == ':' {
-		return v, false, p.entries(first, depth, v)
+		return val, false, p.entries(first, depth, val)
 	}
-	v.Kind = value.List
+	val.Kind = value.List
 	if p.odd == nil {
-		v.Items = append(v.Items, first)
+		val.Items = append(val.Items, first)
 	}
 	if p.kind() == ',' {
 		p.i++
-		if !p.elements('}', depth, v, &hashable) {
+		if !p.elements('}', depth, val, &hashable) {
 			return nil, false, false
 		}
-		return v, false, hashable
+		return val, false, hashable
 	}
-	return v, false, p.close('}')
+	return val, false, p.close('}')
 }
 
 // entries reads the rest of a map after its first key.
-func (p *parser) entries(key *value.Value, depth int, m *value.Value) bool {
+func (p *parser) entries(key *value.Value, depth int, val *value.Value) bool {
 	var index map[string]int
 	for {
 		if p.odd == nil && key.Kind != value.Text {
@@ -248,7 +248,7 @@ func (p *parser) entries(key *value.Value, depth int, m *value.Value) bool {
 			return false
 		}
 		if p.odd == nil {
-			index = p.put(m, index, value.Entry{Key: name, At: at, Value: v})
+			index = p.put(val, index, value.Entry{Key: name, At: at, Value: v})
 		}
 		if p.kind() != ',' {
 			return p.close('}')
@@ -267,33 +267,33 @@ func (p *parser) entries(key *value.Value, depth int, m *value.Value) bool {
 
 // put adds an entry. A repeated key keeps its place and gets the new value, as in Python. The index exists only for
 // large maps.
-func (p *parser) put(m *value.Value, index map[string]int, e value.Entry) map[string]int {
+func (p *parser) put(val *value.Value, index map[string]int, entry value.Entry) map[string]int {
 	const small = 16
 	at, twice := -1, false
 	if index == nil {
-		for i := range m.Map {
-			if m.Map[i].Key == e.Key {
+		for i := range val.Map {
+			if val.Map[i].Key == entry.Key {
 				at, twice = i, true
 			}
 		}
 	} else {
-		at, twice = index[e.Key]
+		at, twice = index[entry.Key]
 	}
 	if twice {
-		m.Map[at] = e
+		val.Map[at] = entry
 		if len(p.twice) < maxProblems {
-			p.twice = append(p.twice, &value.Problem{At: e.At, Field: p.field, Warning: true,
-				Message: fmt.Sprintf("the key %q is there twice: the last one counts", e.Key)})
+			p.twice = append(p.twice, &value.Problem{At: entry.At, Field: p.field, Warning: true,
+				Message: fmt.Sprintf("the key %q is there twice: the last one counts", entry.Key)})
 		}
 		return index
 	}
-	m.Map = append(m.Map, e)
+	val.Map = append(val.Map, entry)
 	if index != nil {
-		index[e.Key] = len(m.Map) - 1
-	} else if len(m.Map) == small {
+		index[entry.Key] = len(val.Map) - 1
+	} else if len(val.Map) == small {
 		index = make(map[string]int, 2*small)
-		for i := range m.Map {
-			index[m.Map[i].Key] = i
+		for i := range val.Map {
+			index[val.Map[i].Key] = i
 		}
 	}
 	return index
@@ -301,7 +301,7 @@ func (p *parser) put(m *value.Value, index map[string]int, e value.Entry) map[st
 
 // number reads a number with an optional sign, in optional parentheses after the sign.
 func (p *parser) number() (*value.Value, bool) {
-	v := p.value(value.Int)
+	val := p.value(value.Int)
 	minus, signed := p.kind() == '-', p.kind() != number
 	if signed {
 		p.i++
@@ -324,24 +324,24 @@ func (p *parser) number() (*value.Value, bool) {
 		return nil, false
 	}
 	if p.odd != nil {
-		return v, true
+		return val, true
 	}
 	digits := strings.ReplaceAll(string(text), "_", "")
 	why := ""
 	hex := len(digits) > 1 && digits[1]|0x20 == 'x'
 	if !hex && strings.ContainsAny(digits, ".eE") {
-		v.Kind = value.Float
-		v.Text, why = float(digits)
+		val.Kind = value.Float
+		val.Text, why = float(digits)
 	} else {
-		v.Text, why = integer(digits)
+		val.Text, why = integer(digits)
 	}
 	if why != "" {
-		p.refuse(v.At, why)
+		p.refuse(val.At, why)
 	}
-	if minus && v.Text != "0" {
-		v.Text = "-" + v.Text
+	if minus && val.Text != "0" {
+		val.Text = "-" + val.Text
 	}
-	return v, true
+	return val, true
 }
 
 // integer returns an integer in decimal, or the reason why it can't.

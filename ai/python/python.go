@@ -99,24 +99,24 @@ func Read(src []byte) *Module { return read(src, false) }
 
 // read reads a file; with loose, all of it by pattern.
 func read(src []byte, loose bool) *Module {
-	r := &reader{loose: loose, slots: map[string]int{}}
-	r.doc.Names = &value.Value{Kind: value.Map, At: value.Pos{Line: 1, Column: 1}}
+	reader := &reader{loose: loose, slots: map[string]int{}}
+	reader.doc.Names = &value.Value{Kind: value.Map, At: value.Pos{Line: 1, Column: 1}}
 	if len(src) > maxSource {
-		r.doc.Problems = []*value.Problem{{Message: fmt.Sprintf("the file is larger than %d MiB", maxSource>>20)}}
-		return &r.doc
+		reader.doc.Problems = []*value.Problem{{Message: fmt.Sprintf("the file is larger than %d MiB", maxSource>>20)}}
+		return &reader.doc
 	}
 	toks := tokens.Get().(*[]token)
 	defer func() {
-		*toks, r.toks = r.toks[:0], nil
+		*toks, reader.toks = reader.toks[:0], nil
 		tokens.Put(toks)
 	}()
-	r.toks = *toks
-	r.src = newlines(bytes.TrimPrefix(src, []byte("\ufeff")))
-	if f := unreadable(r.src); f != nil {
-		r.broken(f)
+	reader.toks = *toks
+	reader.src = newlines(bytes.TrimPrefix(src, []byte("\ufeff")))
+	if f := unreadable(reader.src); f != nil {
+		reader.broken(f)
 	}
-	r.file()
-	return r.finish()
+	reader.file()
+	return reader.finish()
 }
 
 // tokens are reused between readers, which need about as many.
@@ -234,35 +234,35 @@ type spot struct {
 
 // place returns the place of an offset.
 func (r *reader) place(off int) value.Pos {
-	s := &r.spot
-	if s.line == 0 || off < s.off {
-		*s = spot{line: 1, col: 1}
+	at := &r.spot
+	if at.line == 0 || off < at.off {
+		*at = spot{line: 1, col: 1}
 	}
-	between := r.src[s.off:off]
+	between := r.src[at.off:off]
 	if i := bytes.LastIndexByte(between, '\n'); i >= 0 {
-		s.line += bytes.Count(between, []byte("\n"))
-		s.col = 1
+		at.line += bytes.Count(between, []byte("\n"))
+		at.col = 1
 		between = between[i+1:]
 	}
-	s.col += utf8.RuneCount(between)
-	s.off = off
-	return value.Pos{Line: s.line, Column: s.col}
+	at.col += utf8.RuneCount(between)
+	at.off = off
+	return value.Pos{Line: at.line, Column: at.col}
 }
 
 // file reads the statements of the file.
 func (r *reader) file() {
 	var blocks blocks
 	for budget := 4*len(r.src) + 1<<16; budget > 0; {
-		ind, f := r.start()
-		if f == nil && !r.loose {
-			f = blocks.enter(r.src, r.off, ind, r.last == ':')
+		ind, fault := r.start()
+		if fault == nil && !r.loose {
+			fault = blocks.enter(r.src, r.off, ind, r.last == ':')
 		}
-		if f == nil {
+		if fault == nil {
 			if r.off == len(r.src) {
 				return
 			}
 			top := ind.col == 0
-			if f = r.logical(top); f == nil {
+			if fault = r.logical(top); fault == nil {
 				if top {
 					r.line(r.toks)
 				}
@@ -271,9 +271,9 @@ func (r *reader) file() {
 		}
 		// An unclosed bracket or string may make the scanner read to the end and restart near the beginning, for each
 		// line: the budget keeps that linear.
-		budget -= max(0, f.end-f.resume)
-		r.broken(f)
-		r.off, r.last, r.depth = f.resume, end, 0
+		budget -= max(0, fault.end-fault.resume)
+		r.broken(fault)
+		r.off, r.last, r.depth = fault.resume, end, 0
 	}
 }
 

@@ -173,7 +173,7 @@ func (s *scanner) join() *fault {
 func (s *scanner) logical(keep bool) *fault {
 	s.toks, s.cut, s.last, s.depth = s.toks[:0], false, end, 0
 	for s.off < len(s.src) {
-		switch c := s.src[s.off]; c {
+		switch char := s.src[s.off]; char {
 		case ' ', '\t', '\f':
 			s.off++
 		case '\n':
@@ -194,7 +194,7 @@ func (s *scanner) logical(keep bool) *fault {
 			}
 		default:
 			from := s.off
-			k, to, f := s.token(c)
+			k, to, f := s.token(char)
 			if f != nil {
 				return f
 			}
@@ -216,16 +216,16 @@ func (s *scanner) logical(keep bool) *fault {
 	return nil
 }
 
-// token returns the kind and the end of the token that begins at the offset, with c.
-func (s *scanner) token(c byte) (kind, int, *fault) {
+// token returns the kind and the end of the token that begins at the offset, with char.
+func (s *scanner) token(char byte) (kind, int, *fault) {
 	switch {
-	case isDigit(c) || c == '.' && isDigit(s.at(s.off+1)):
+	case isDigit(char) || char == '.' && isDigit(s.at(s.off+1)):
 		to, f := s.number(s.off)
 		return number, to, f
-	case isWord(c):
+	case isWord(char):
 		return s.word()
 	}
-	switch c {
+	switch char {
 	case '"', '\'':
 		to, f := s.plain(s.off, s.off)
 		return str, to, f
@@ -235,18 +235,18 @@ func (s *scanner) token(c byte) (kind, int, *fault) {
 		}
 		s.open[s.depth] = int32(s.off)
 		s.depth++
-		return kind(c), s.off + 1, nil
+		return kind(char), s.off + 1, nil
 	case ')', ']', '}':
 		if s.depth == 0 {
-			return end, 0, s.fault(s.off, s.off, "%q closes nothing", c)
+			return end, 0, s.fault(s.off, s.off, "%q closes nothing", char)
 		}
-		if open := s.src[s.open[s.depth-1]]; !closes(open, c) {
-			return end, 0, s.fault(s.off, s.off, "%q where %q is open", c, open)
+		if open := s.src[s.open[s.depth-1]]; !closes(open, char) {
+			return end, 0, s.fault(s.off, s.off, "%q where %q is open", char, open)
 		}
 		s.depth--
-		return kind(c), s.off + 1, nil
+		return kind(char), s.off + 1, nil
 	}
-	return s.operator(c)
+	return s.operator(char)
 }
 
 // closes reports whether two brackets are a pair.
@@ -261,11 +261,11 @@ func (s *scanner) at(i int) byte {
 }
 
 // operator returns a token that isn't a word, a number, a string or a bracket.
-func (s *scanner) operator(c byte) (kind, int, *fault) {
+func (s *scanner) operator(char byte) (kind, int, *fault) {
 	next, to := s.at(s.off+1), s.off+1
-	switch c {
+	switch char {
 	case ',', ';':
-		return kind(c), to, nil
+		return kind(char), to, nil
 	case '.':
 		if next == '.' && s.at(to+1) == '.' {
 			return op, to + 2, nil
@@ -275,7 +275,7 @@ func (s *scanner) operator(c byte) (kind, int, *fault) {
 		if next == '=' {
 			return op, to + 1, nil
 		}
-		return kind(c), to, nil
+		return kind(char), to, nil
 	case '!':
 		if next == '=' {
 			return op, to + 1, nil
@@ -288,7 +288,7 @@ func (s *scanner) operator(c byte) (kind, int, *fault) {
 		}
 		fallthrough
 	case '+', '*', '/', '%', '@', '&', '|', '^', '<', '>':
-		twice := next == c && (c == '*' || c == '/' || c == '<' || c == '>')
+		twice := next == char && (char == '*' || char == '/' || char == '<' || char == '>')
 		if twice {
 			to++
 			next = s.at(to)
@@ -297,9 +297,9 @@ func (s *scanner) operator(c byte) (kind, int, *fault) {
 			if twice {
 				return op, to, nil
 			}
-			return kind(c), to, nil
+			return kind(char), to, nil
 		}
-		if !twice && (c == '<' || c == '>') {
+		if !twice && (char == '<' || char == '>') {
 			return op, to + 1, nil
 		}
 		return augop, to + 1, nil

@@ -118,8 +118,8 @@ func (r *reader) broad(toks []token) bool {
 func (r *reader) assignment(toks []token) {
 	depth, equals, first, last, colon := 0, 0, 0, 0, -1
 scan:
-	for i, t := range toks {
-		switch t.kind {
+	for i, token := range toks {
+		switch token.kind {
 		case '(', '[', '{':
 			depth++
 		case ')', ']', '}':
@@ -142,7 +142,7 @@ scan:
 			}
 		case word:
 			// The defaults of a lambda aren't assignments, and no target has one.
-			if depth == 0 && r.is(t, "lambda") {
+			if depth == 0 && r.is(token, "lambda") {
 				break scan
 			}
 		}
@@ -178,18 +178,18 @@ func single(toks []token) (token, bool) {
 // assign takes the assignment of an expression to a name.
 func (r *reader) assign(t token, expression, all []token, annotated bool) {
 	at, text := r.place(int(t.start)), string(r.folded(t))
-	v, why := r.literal(expression, text)
+	val, why := r.literal(expression, text)
 	if why != nil {
 		r.warn(why)
 	}
-	if v != nil && r.loose && (annotated || v.Kind >= value.List || !patterned(r.bytes(t)) || r.broad(all)) {
-		v = nil
+	if val != nil && r.loose && (annotated || val.Kind >= value.List || !patterned(r.bytes(t)) || r.broad(all)) {
+		val = nil
 	}
-	if v == nil {
+	if val == nil {
 		r.unbind(t, at, why != nil)
 		return
 	}
-	r.bind(text, at, v)
+	r.bind(text, at, val)
 }
 
 // patterned reports whether a name is __lower_case__ or UPPER_CASE.
@@ -267,19 +267,19 @@ func (r *reader) imports(toks []token) {
 	}
 	r.found = r.found[:0]
 	fresh := true // the next word is the name, so far
-	for _, t := range toks[i:] {
+	for _, token := range toks[i:] {
 		switch {
-		case t.kind == ',':
+		case token.kind == ',':
 			fresh = true
-		case t.kind != word:
-		case r.is(t, "as"):
+		case token.kind != word:
+		case r.is(token, "as"):
 			// The name before isn't bound.
 			if !fresh {
 				r.found = r.found[:len(r.found)-1]
 			}
 			fresh = true
 		case fresh:
-			r.found = append(r.found, t)
+			r.found = append(r.found, token)
 			fresh = false
 		}
 	}

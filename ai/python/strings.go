@@ -20,7 +20,7 @@ const (
 
 // prefixOf returns the meaning of one or two letters before a quote, 0 if they are no prefix.
 func prefixOf(letters []byte) int {
-	p := 0
+	pos := 0
 	for _, c := range letters {
 		bit := 0
 		switch c | 0x20 {
@@ -33,16 +33,16 @@ func prefixOf(letters []byte) int {
 		case 'u':
 			bit = isText
 		}
-		if bit == 0 || p&bit != 0 {
+		if bit == 0 || pos&bit != 0 {
 			return 0
 		}
-		p |= bit
+		pos |= bit
 	}
 	// With two letters, one must be r and the other not u.
-	if len(letters) == 2 && (p&isRaw == 0 || p&isText != 0) {
+	if len(letters) == 2 && (pos&isRaw == 0 || pos&isText != 0) {
 		return 0
 	}
-	return p
+	return pos
 }
 
 // quotes returns the quote at an offset and how many of it open the string.
@@ -95,7 +95,7 @@ func (s *scanner) format(from, quoted int, raw bool, level int) (int, *fault) {
 		return 0, s.fault(from, from, "more than %d strings are nested", maxStrings)
 	}
 	quote, n := s.quotes(quoted)
-	t := template{from, quote, n, raw, level}
+	template := template{from, quote, n, raw, level}
 	for i := quoted + n; i < len(s.src); {
 		switch c := s.src[i]; {
 		case s.closed(i, quote, n):
@@ -103,12 +103,12 @@ func (s *scanner) format(from, quoted int, raw bool, level int) (int, *fault) {
 		case c == '\n' && n == 1:
 			return 0, s.unclosed(from, i)
 		case c == '\\':
-			i = s.escape(i, t)
+			i = s.escape(i, template)
 		case c == '{' && s.at(i+1) == '{':
 			i += 2
 		case c == '{':
 			var f *fault
-			if i, f = s.field(i+1, t); f != nil {
+			if i, f = s.field(i+1, template); f != nil {
 				return 0, f
 			}
 		default:
@@ -140,30 +140,30 @@ func (s *scanner) escape(i int, t template) int {
 }
 
 // field returns the end of a replacement field whose brace was read.
-func (s *scanner) field(i int, t template) (int, *fault) {
+func (s *scanner) field(i int, template template) (int, *fault) {
 	var open []byte
 	for i < len(s.src) {
-		switch c := s.src[i]; {
-		case c == '}' && len(open) == 0:
+		switch char := s.src[i]; {
+		case char == '}' && len(open) == 0:
 			return i + 1, nil
-		case c == ':' && len(open) == 0:
-			return s.spec(i+1, t)
-		case c == '#':
+		case char == ':' && len(open) == 0:
+			return s.spec(i+1, template)
+		case char == '#':
 			i = nextLine(s.src, i)
-		case c == '"' || c == '\'' || isWord(c):
+		case char == '"' || char == '\'' || isWord(char):
 			var f *fault
-			if i, f = s.part(i, t); f != nil {
+			if i, f = s.part(i, template); f != nil {
 				return 0, f
 			}
-		case c == '(' || c == '[' || c == '{':
+		case char == '(' || char == '[' || char == '{':
 			if len(open) == maxBrackets {
-				return 0, s.fault(t.from, i, "more than %d brackets are nested", maxBrackets)
+				return 0, s.fault(template.from, i, "more than %d brackets are nested", maxBrackets)
 			}
-			open = append(open, c)
+			open = append(open, char)
 			i++
-		case c == ')' || c == ']' || c == '}':
-			if len(open) == 0 || !closes(open[len(open)-1], c) {
-				return 0, s.fault(i, i, "%q closes nothing", c)
+		case char == ')' || char == ']' || char == '}':
+			if len(open) == 0 || !closes(open[len(open)-1], char) {
+				return 0, s.fault(i, i, "%q closes nothing", char)
 			}
 			open = open[:len(open)-1]
 			i++
@@ -171,11 +171,11 @@ func (s *scanner) field(i int, t template) (int, *fault) {
 			i++
 		}
 	}
-	return 0, s.unclosed(t.from, len(s.src))
+	return 0, s.unclosed(template.from, len(s.src))
 }
 
 // part skips a word, a number or a string in a replacement field.
-func (s *scanner) part(from int, t template) (int, *fault) {
+func (s *scanner) part(from int, template template) (int, *fault) {
 	to := from
 	for to < len(s.src) && isWord(s.src[to]) {
 		to++
@@ -188,39 +188,39 @@ func (s *scanner) part(from int, t template) (int, *fault) {
 		p = prefixOf(s.src[from:to])
 	}
 	if p&isFormat != 0 {
-		return s.format(from, to, p&isRaw != 0, t.level+1)
+		return s.format(from, to, p&isRaw != 0, template.level+1)
 	}
 	return s.plain(from, to)
 }
 
 // spec returns the end of the replacement field whose format spec begins at i.
-func (s *scanner) spec(i int, t template) (int, *fault) {
-	if t.level++; t.level > maxStrings {
-		return 0, s.fault(t.from, i, "more than %d strings are nested", maxStrings)
+func (s *scanner) spec(i int, template template) (int, *fault) {
+	if template.level++; template.level > maxStrings {
+		return 0, s.fault(template.from, i, "more than %d strings are nested", maxStrings)
 	}
 	for i < len(s.src) {
 		switch c := s.src[i]; {
 		case c == '}':
 			return i + 1, nil
-		case s.closed(i, t.quote, t.n), c == '\n' && t.n == 1:
-			return 0, s.unclosed(t.from, i)
+		case s.closed(i, template.quote, template.n), c == '\n' && template.n == 1:
+			return 0, s.unclosed(template.from, i)
 		case c == '\\':
-			i = s.escape(i, t)
+			i = s.escape(i, template)
 		case c == '{':
 			var f *fault
-			if i, f = s.field(i+1, t); f != nil {
+			if i, f = s.field(i+1, template); f != nil {
 				return 0, f
 			}
 		default:
 			i++
 		}
 	}
-	return 0, s.unclosed(t.from, len(s.src))
+	return 0, s.unclosed(template.from, len(s.src))
 }
 
 // texts reads adjacent strings as one text.
 func (p *parser) texts() (*value.Value, bool) {
-	v := p.value(value.Text)
+	val := p.value(value.Text)
 	first := p.i
 	for p.i++; p.kind() == str; {
 		p.i++
@@ -230,7 +230,7 @@ func (p *parser) texts() (*value.Value, bool) {
 	}
 	row := p.toks[first:p.i]
 	if from, to, raw := p.inside(row[0]); len(row) == 1 && (raw || bytes.IndexByte(p.r.src[from:to], '\\') < 0) {
-		v.Text = string(p.r.src[from:to])
+		val.Text = string(p.r.src[from:to])
 	} else {
 		var text []byte
 		for _, t := range row {
@@ -240,10 +240,10 @@ func (p *parser) texts() (*value.Value, bool) {
 				text = p.unescape(text, from, to)
 			}
 		}
-		v.Text = string(text)
+		val.Text = string(text)
 	}
 	// Invalid UTF-8 is reported for the file already.
-	return v, !p.r.loose || utf8.ValidString(v.Text)
+	return val, !p.r.loose || utf8.ValidString(val.Text)
 }
 
 // inside returns the range of the text between the quotes, and whether it is raw.
@@ -292,39 +292,39 @@ func (p *parser) unescape(text []byte, from, to int) []byte {
 // means that Python can't read it either.
 func escaped(in []byte) (r rune, n int, why string, wrong bool) {
 	digits := 0
-	switch c := in[1]; {
-	case c == '\n':
+	switch char := in[1]; {
+	case char == '\n':
 		return -1, 2, "", false
-	case '0' <= c && c <= '7':
+	case '0' <= char && char <= '7':
 		for n = 1; n < 4 && n < len(in) && '0' <= in[n] && in[n] <= '7'; n++ {
 			r = r<<3 | rune(in[n]-'0')
 		}
 		return r, n, "", false
-	case c == 'x':
+	case char == 'x':
 		digits = 2
-	case c == 'u':
+	case char == 'u':
 		digits = 4
-	case c == 'U':
+	case char == 'U':
 		digits = 8
-	case c == 'N':
+	case char == 'N':
 		return -1, 2, `\N{…} is not read: write the character, or \u and its number`, false
 	default:
 		// Python keeps a backslash without a meaning.
 		return '\\', 1, "", false
 	}
-	var v uint32
+	var code uint32
 	for n = 2; n < 2+digits; n++ {
 		if n == len(in) || !isHex(in[n]) {
 			return -1, n, "the escape \\" + string(in[1]) + " has too few hexadecimal digits", true
 		}
 		d := uint32(in[n]&15) + uint32(in[n]>>6)*9
-		v = v<<4 | d
+		code = code<<4 | d
 	}
 	switch {
-	case v > utf8.MaxRune:
+	case code > utf8.MaxRune:
 		return -1, n, "the escape is beyond the last character", true
-	case 0xd800 <= v && v < 0xe000:
+	case 0xd800 <= code && code < 0xe000:
 		return -1, n, "the text has half a surrogate pair", false
 	}
-	return rune(v), n, "", false
+	return rune(code), n, "", false
 }

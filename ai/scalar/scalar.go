@@ -24,18 +24,18 @@ type Scalar struct {
 const maxDigits = 1000
 
 // Plain parses a scalar without quotes.
-func Plain(s string) Scalar {
-	asText := Scalar{Kind: value.Text, Text: s}
-	if s == "" || s == "~" {
+func Plain(text string) Scalar {
+	asText := Scalar{Kind: value.Text, Text: text}
+	if text == "" || text == "~" {
 		return Scalar{Kind: value.Null}
 	}
-	switch c := s[0]; {
+	switch c := text[0]; {
 	case c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.':
-		return plainNumber(s)
-	case len(s) > 5:
+		return plainNumber(text)
+	case len(text) > 5:
 		return asText
 	}
-	switch s {
+	switch text {
 	case "null", "Null", "NULL":
 		return Scalar{Kind: value.Null}
 	case "true", "True", "TRUE":
@@ -43,9 +43,9 @@ func Plain(s string) Scalar {
 	case "false", "False", "FALSE":
 		return Scalar{Kind: value.Bool, Text: "false"}
 	case "yes", "Yes", "YES", "on", "On", "ON", "y", "Y":
-		asText.Warning = quoteIt(s, "true")
+		asText.Warning = quoteIt(text, "true")
 	case "no", "No", "NO", "off", "Off", "OFF", "n", "N":
-		asText.Warning = quoteIt(s, "false")
+		asText.Warning = quoteIt(text, "false")
 	}
 	return asText
 }
@@ -54,22 +54,22 @@ func quoteIt(s, other string) string {
 	return s + ` is the text "` + s + `" here and ` + other + ` to other readers: write "` + s + `" or ` + other
 }
 
-func plainNumber(s string) Scalar {
-	asText := Scalar{Kind: value.Text, Text: s}
-	sign, digits := "", s
-	if s[0] == '-' || s[0] == '+' {
-		sign, digits = strings.TrimPrefix(s[:1], "+"), s[1:]
+func plainNumber(text string) Scalar {
+	asText := Scalar{Kind: value.Text, Text: text}
+	sign, digits := "", text
+	if text[0] == '-' || text[0] == '+' {
+		sign, digits = strings.TrimPrefix(text[:1], "+"), text[1:]
 	}
 	switch digits {
 	case ".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN":
-		asText.Problem = s + " is a number that JSON doesn't have"
+		asText.Problem = text + " is a number that JSON doesn't have"
 		return asText
 	case "":
 		return asText
 	}
 	var ok bool
 	if sexagesimal(digits) {
-		asText.Warning = fault.Clip(s, 60) +
+		asText.Warning = fault.Clip(text, 60) +
 			" is a text here and a number in base 60 to other readers: put it in quotes"
 		return asText
 	}
@@ -79,14 +79,14 @@ func plainNumber(s string) Scalar {
 	if len(digits) > 1 && digits[0] == '0' {
 		switch digits[1] {
 		case 'x':
-			return based(s, sign, digits[2:], 16)
+			return based(text, sign, digits[2:], 16)
 		case 'o':
-			return based(s, sign, digits[2:], 8)
+			return based(text, sign, digits[2:], 8)
 		case 'b':
-			return based(s, sign, digits[2:], 2)
+			return based(text, sign, digits[2:], 2)
 		}
 		if strings.Trim(digits, "0123456789") == "" {
-			return leadingZero(s, sign, digits)
+			return leadingZero(text, sign, digits)
 		}
 	}
 	if kind, number, ok := Decimal(sign + digits); ok {
@@ -108,18 +108,18 @@ func sexagesimal(s string) bool {
 }
 
 // ungroup removes underscores. Each must be between two digits.
-func ungroup(s string) (string, bool) {
-	if !strings.Contains(s, "_") {
-		return s, true
+func ungroup(text string) (string, bool) {
+	if !strings.Contains(text, "_") {
+		return text, true
 	}
 	const digits = "0123456789abcdefABCDEF"
-	for i := range len(s) {
-		if s[i] == '_' && (i == 0 || i == len(s)-1 ||
-			strings.IndexByte(digits, s[i-1]) < 0 || strings.IndexByte(digits, s[i+1]) < 0) {
-			return s, false
+	for i := range len(text) {
+		if text[i] == '_' && (i == 0 || i == len(text)-1 ||
+			strings.IndexByte(digits, text[i-1]) < 0 || strings.IndexByte(digits, text[i+1]) < 0) {
+			return text, false
 		}
 	}
-	return strings.ReplaceAll(s, "_", ""), true
+	return strings.ReplaceAll(text, "_", ""), true
 }
 
 // leadingZero parses numbers like 017, which is octal only in YAML 1.1, and 089, which is a number only in 1.2.
@@ -165,34 +165,34 @@ func based(s, sign, digits string, base int) Scalar {
 
 // Decimal parses a decimal number, such as -1, 007, .5, 1., +2.50 or 1e3, and returns it in JSON's form with all
 // its digits.
-func Decimal(s string) (value.Kind, string, bool) {
+func Decimal(text string) (value.Kind, string, bool) {
 	sign := ""
-	if s != "" && (s[0] == '-' || s[0] == '+') {
-		sign, s = strings.TrimPrefix(s[:1], "+"), s[1:]
+	if text != "" && (text[0] == '-' || text[0] == '+') {
+		sign, text = strings.TrimPrefix(text[:1], "+"), text[1:]
 	}
-	whole, s := cutDigits(s)
+	whole, text := cutDigits(text)
 	kind, fraction := value.Int, ""
-	if s != "" && s[0] == '.' {
+	if text != "" && text[0] == '.' {
 		kind = value.Float
-		fraction, s = cutDigits(s[1:])
+		fraction, text = cutDigits(text[1:])
 	}
 	if whole == "" && fraction == "" {
 		return 0, "", false
 	}
 	exponent := ""
-	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+	if text != "" && (text[0] == 'e' || text[0] == 'E') {
 		kind = value.Float
-		exponent, s = "e", s[1:]
-		if s != "" && (s[0] == '-' || s[0] == '+') {
-			exponent, s = exponent+s[:1], s[1:]
+		exponent, text = "e", text[1:]
+		if text != "" && (text[0] == '-' || text[0] == '+') {
+			exponent, text = exponent+text[:1], text[1:]
 		}
 		var digits string
-		if digits, s = cutDigits(s); digits == "" {
+		if digits, text = cutDigits(text); digits == "" {
 			return 0, "", false
 		}
 		exponent += digits
 	}
-	if s != "" {
+	if text != "" {
 		return 0, "", false
 	}
 	if whole = strings.TrimLeft(whole, "0"); whole == "" {

@@ -47,18 +47,18 @@ func newBuilder(s *spill) *builder {
 func (b *builder) size() int { return b.spilled + len(b.records) + len(b.docs) + b.lists.Bytes() }
 
 // add indexes a record; encoded is the same record in its written form.
-func (b *builder) add(r *Record, encoded []byte) error {
+func (b *builder) add(record *Record, encoded []byte) error {
 	at := b.spilled + len(b.records)
 	b.records = append(b.records, encoded...)
-	row := appendText(appendText(appendText(appendText(b.docs, r.Kind), r.ID), r.Space), r.Path)
-	row = binary.AppendVarint(row, int64(r.Rank))
+	row := appendText(appendText(appendText(appendText(b.docs, record.Kind), record.ID), record.Space), record.Path)
+	row = binary.AppendVarint(row, int64(record.Rank))
 	row = binary.AppendUvarint(row, uint64(at))
 	row = binary.AppendUvarint(row, uint64(len(encoded)))
-	row = binary.AppendUvarint(row, b.layout(r))
+	row = binary.AppendUvarint(row, b.layout(record))
 	slot := 0
 	hit := func(t query.Token) { b.lists.Hit(t.Term, slot, t.Pos) }
-	for ; slot < len(r.Fields); slot++ {
-		row = binary.AppendUvarint(row, uint64(b.tok.Each(r.Fields[slot].Text, hit)))
+	for ; slot < len(record.Fields); slot++ {
+		row = binary.AppendUvarint(row, uint64(b.tok.Each(record.Fields[slot].Text, hit)))
 	}
 	b.docs = row
 	b.lists.Next()
@@ -115,25 +115,25 @@ func (b *builder) segment() (*segment, error) {
 		out[postingStream] = appendTo(out[postingStream])
 	})
 	b.lists = nil
-	s := &segment{}
+	segment := &segment{}
 	for i := range out {
-		s.sizes[i] = len(out[i])
+		segment.sizes[i] = len(out[i])
 	}
 	if b.spilled == 0 {
-		s.memory = &out
-		return s, nil
+		segment.memory = &out
+		return segment, nil
 	}
 	if err := b.spillRecords(); err != nil {
 		return nil, err
 	}
-	s.spill, s.at[recordStream], s.sizes[recordStream] = b.spill, b.from, b.spilled
+	segment.spill, segment.at[recordStream], segment.sizes[recordStream] = b.spill, b.from, b.spilled
 	for i := range recordStream {
-		s.at[i] = b.spill.End
+		segment.at[i] = b.spill.End
 		if err := b.spill.write(out[i]); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	return segment, nil
 }
 
 func appendText(b []byte, s string) []byte {

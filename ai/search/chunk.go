@@ -71,28 +71,28 @@ func (r *reader) state() (*state, error) {
 }
 
 // write writes a state that was derived from the generation gen: its table and its new segments.
-func write(ctx context.Context, path string, s *state, gen uint64, table []byte, wait time.Duration) error {
-	return checkedbolt.Update(ctx, path, format, wait, func(b *checkedbolt.Batch) error {
-		old := b.Get(tableKey)
+func write(ctx context.Context, path string, state *state, gen uint64, table []byte, wait time.Duration) error {
+	return checkedbolt.Update(ctx, path, format, wait, func(batch *checkedbolt.Batch) error {
+		old := batch.Get(tableKey)
 		schema, found := decodeHead(&code.Decoder{Text: string(old[:min(len(old), 64)])})
 		switch {
-		case found != gen && (gen != 0 || schema == s.schema):
+		case found != gen && (gen != 0 || schema == state.schema):
 			return errOvertaken
 		case gen == 0:
-			if err := b.Clear(); err != nil {
+			if err := batch.Clear(); err != nil {
 				return err
 			}
 		}
 		// The old table stays valid, and keeps its chunks, until the new one is written.
-		if err := b.PutAll(s.chunks); err != nil {
+		if err := batch.PutAll(state.chunks); err != nil {
 			return err
 		}
 		if gen != 0 {
-			if err := b.Keep(s.wants); err != nil {
+			if err := batch.Keep(state.wants); err != nil {
 				return err
 			}
 		}
-		return b.Put(tableKey, table)
+		return batch.Put(tableKey, table)
 	})
 }
 

@@ -29,13 +29,13 @@ type view struct {
 type length struct{ words, docs float64 }
 
 func newView(segs []*segment, entries []entry) (*view, error) {
-	v := &view{segs: segs, fields: make(map[string]*length)}
+	view := &view{segs: segs, fields: make(map[string]*length)}
 	n := 0
 	for _, s := range segs {
-		v.first = append(v.first, n)
+		view.first = append(view.first, n)
 		n += len(s.docs)
 	}
-	v.alive = make([]bool, n)
+	view.alive = make([]bool, n)
 	for i := range entries {
 		e := &entries[i]
 		if e.count == 0 {
@@ -45,21 +45,21 @@ func newView(segs []*segment, entries []entry) (*view, error) {
 			return nil, errDamaged
 		}
 		for d := range e.count {
-			v.alive[v.first[e.seg]+e.first+d] = true
+			view.alive[view.first[e.seg]+e.first+d] = true
 		}
-		v.live += e.count
+		view.live += e.count
 	}
-	v.measure()
-	return v, nil
+	view.measure()
+	return view, nil
 }
 
 // measure computes the average lengths of fields. It sums whole numbers, so their order doesn't matter.
 func (v *view) measure() {
 	sums := make([][][]*length, len(v.segs))
-	for i, s := range v.segs {
-		sums[i] = make([][]*length, len(s.layouts))
-		for j := range s.layouts {
-			for _, name := range s.layouts[j].names {
+	for i, segment := range v.segs {
+		sums[i] = make([][]*length, len(segment.layouts))
+		for j := range segment.layouts {
+			for _, name := range segment.layouts[j].names {
 				l := v.fields[name]
 				if l == nil {
 					l = new(length)
@@ -68,11 +68,11 @@ func (v *view) measure() {
 				sums[i][j] = append(sums[i][j], l)
 			}
 		}
-		for j := range s.docs {
+		for j := range segment.docs {
 			if !v.alive[v.first[i]+j] {
 				continue
 			}
-			p := &s.docs[j]
+			p := &segment.docs[j]
 			for slot, l := range sums[i][p.layout] {
 				if n := p.lengths[slot]; n > 0 {
 					l.words += float64(n)
@@ -112,41 +112,41 @@ func (v *view) evaluate(ctx context.Context, n *query.Node) (*matches, error) {
 	if n.Op < query.And {
 		return v.leaf(ctx, n)
 	}
-	m, err := v.evaluate(ctx, n.Kids[0])
+	matches, err := v.evaluate(ctx, n.Kids[0])
 	if err != nil {
 		return nil, err
 	}
 	if n.Op == query.Not {
 		for d, alive := range v.alive {
-			m.has[d], m.score[d] = alive && !m.has[d], 0
+			matches.has[d], matches.score[d] = alive && !matches.has[d], 0
 		}
-		return m, nil
+		return matches, nil
 	}
 	for _, k := range n.Kids[1:] {
 		o, err := v.evaluate(ctx, k)
 		if err != nil {
 			return nil, err
 		}
-		for d := range m.has {
+		for d := range matches.has {
 			if n.Op == query.And {
-				m.has[d] = m.has[d] && o.has[d]
+				matches.has[d] = matches.has[d] && o.has[d]
 			} else {
-				m.has[d] = m.has[d] || o.has[d]
+				matches.has[d] = matches.has[d] || o.has[d]
 			}
-			m.score[d] += o.score[d]
+			matches.score[d] += o.score[d]
 		}
 	}
-	for d, has := range m.has {
+	for d, has := range matches.has {
 		if !has {
-			m.score[d] = 0
+			matches.score[d] = 0
 		}
 	}
-	return m, nil
+	return matches, nil
 }
 
 // leaf returns the documents of a word, a pattern, a misspelt word or a phrase.
 func (v *view) leaf(ctx context.Context, n *query.Node) (*matches, error) {
-	m := v.none()
+	matches := v.none()
 	for i, s := range v.segs {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
@@ -156,49 +156,49 @@ func (v *view) leaf(ctx context.Context, n *query.Node) (*matches, error) {
 		case query.Word:
 			var p postings
 			if p, err = s.find(n.Words[0]); err == nil {
-				err = v.count(m, i, &p, n.Field, 1)
+				err = v.count(matches, i, &p, n.Field, 1)
 			}
 		case query.Phrase:
-			err = v.phrase(m, i, n)
+			err = v.phrase(matches, i, n)
 		default:
-			err = v.likely(m, i, n)
+			err = v.likely(matches, i, n)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	found := 0
-	for _, has := range m.has {
+	for _, has := range matches.has {
 		if has {
 			found++
 		}
 	}
 	rarity := math.Log(1 + (float64(v.live-found)+0.5)/(float64(found)+0.5))
-	for d, tf := range m.score {
+	for d, tf := range matches.score {
 		if tf > 0 {
-			m.score[d] = rarity * (tf * (bm25K + 1) / (tf + bm25K))
+			matches.score[d] = rarity * (tf * (bm25K + 1) / (tf + bm25K))
 		}
 	}
-	return m, nil
+	return matches, nil
 }
 
 // likely counts all terms that match the pattern or the misspelt word.
-func (v *view) likely(m *matches, seg int, n *query.Node) error {
-	s, look := v.segs[seg], n.Looks()
+func (v *view) likely(matches *matches, seg int, n *query.Node) error {
+	segment, look := v.segs[seg], n.Looks()
 	prefix := ""
 	if n.Op == query.Pattern {
 		prefix, _, _ = strings.Cut(n.Words[0], "*")
 		prefix, _, _ = strings.Cut(prefix, "?")
 	}
 	var failed error
-	err := s.terms(prefix, func(term []byte, at, size int) bool {
+	err := segment.terms(prefix, func(term []byte, at, size int) bool {
 		factor := look(term)
 		if factor == 0 {
 			return true
 		}
-		p, err := s.postings(at, size)
+		p, err := segment.postings(at, size)
 		if err == nil {
-			err = v.count(m, seg, &p, n.Field, factor)
+			err = v.count(matches, seg, &p, n.Field, factor)
 		}
 		failed = err
 		return err == nil
@@ -225,7 +225,7 @@ func (v *view) count(m *matches, seg int, p *postings, field string, factor floa
 }
 
 // tally adds n occurrences in one field of one document; they count less in a longer field.
-func (v *view) tally(m *matches, seg, doc, slot int, field string, n float64) error {
+func (v *view) tally(matches *matches, seg, doc, slot int, field string, n float64) error {
 	s := v.segs[seg]
 	if doc >= len(s.docs) || slot >= len(s.docs[doc].lengths) {
 		return errDamaged
@@ -237,13 +237,13 @@ func (v *view) tally(m *matches, seg, doc, slot int, field string, n float64) er
 	}
 	relative := float64(p.lengths[slot]) / max(v.average[seg][p.layout][slot], 1)
 	// The conversion prevents fused operations, which round differently on some machines.
-	m.score[d] += float64(l.weights[slot] * n / (1 - bm25B + float64(bm25B*relative)))
-	m.has[d] = true
+	matches.score[d] += float64(l.weights[slot] * n / (1 - bm25B + float64(bm25B*relative)))
+	matches.has[d] = true
 	return nil
 }
 
 // phrase returns the documents that have all words in one field, in a row or near each other.
-func (v *view) phrase(m *matches, seg int, n *query.Node) error {
+func (v *view) phrase(matches *matches, seg int, n *query.Node) error {
 	all := make([]postings, len(n.Words))
 	for i, w := range n.Words {
 		var err error
@@ -279,7 +279,7 @@ func (v *view) phrase(m *matches, seg int, n *query.Node) error {
 			found := 0
 			n.Occurrences(positions, func(_, _ uint32) { found++ })
 			if found > 0 {
-				if err := v.tally(m, seg, last, f.slot, n.Field, float64(found)); err != nil {
+				if err := v.tally(matches, seg, last, f.slot, n.Field, float64(found)); err != nil {
 					return err
 				}
 			}

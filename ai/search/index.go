@@ -77,39 +77,40 @@ func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (st S
 }
 
 // try begins by listing the files, so that its results are never older than its call. New segments wait in dir.
-func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, dir string, afresh bool) (st Stats,
+func (x *Index) try(ctx context.Context, catalog Catalog, ask func(*view) error, dir string, afresh bool) (st Stats,
 	err error) {
 	begin := x.now()
-	files, err := c.Files(ctx)
+	files, err := catalog.Files(ctx)
 	if err == nil {
 		files, err = sortFiles(files)
 	}
 	if err != nil {
 		return st, err
 	}
-	b := x.base(ctx, cas.Sum([]byte(c.Schema())), afresh)
+	base := x.base(ctx, cas.Sum([]byte(catalog.Schema())), afresh)
 	defer func() {
 		if errors.Is(err, errDamaged) {
-			b.discard()
+			base.discard()
 		}
-		b.close()
+		base.close()
 	}()
-	p := b.state.plan(files, begin)
-	st = Stats{Files: len(files), Kept: len(files) - len(p.load), Read: len(p.load), Gone: p.gone, Rebuilt: b.rebuilt,
-		Note: b.note}
+	p := base.state.plan(files, begin)
+	st = Stats{Files: len(files), Kept: len(files) - len(p.load), Read: len(p.load), Gone: p.gone,
+		Rebuilt: base.rebuilt,
+		Note:    base.note}
 	w := newWriter(dir, x.full, min(runtime.GOMAXPROCS(0), 4, 1+len(p.load)/buildAlone))
 	defer w.close()
-	found, err := b.state.load(ctx, c, files, p, w)
+	found, err := base.state.load(ctx, catalog, files, p, w)
 	if err != nil {
 		return st, err
 	}
-	next, changed := b.state.next(files, p, found, begin, &st)
+	next, changed := base.state.next(files, p, found, begin, &st)
 	made, err := w.finish()
 	if err != nil {
 		return st, err
 	}
 	next.segs = append(next.segs, made...)
-	err = b.guarded(func() error {
+	err = base.guarded(func() error {
 		for _, g := range next.segs {
 			if err := g.open(); err != nil {
 				return err
@@ -131,7 +132,7 @@ func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, dir s
 	if changed {
 		m := newWriter(dir, x.full, 1)
 		defer m.close()
-		err = x.keep(ctx, b, next, m, begin, &st)
+		err = x.keep(ctx, base, next, m, begin, &st)
 	}
 	return st, err
 }
@@ -146,12 +147,12 @@ type base struct {
 }
 
 func (x *Index) base(ctx context.Context, schema cas.Digest, afresh bool) *base {
-	b := &base{state: &state{schema: schema}}
+	base := &base{state: &state{schema: schema}}
 	if afresh {
-		return b
+		return base
 	}
 	f, err := openReader(ctx, x.path, x.wait)
-	b.file = f
+	base.file = f
 	var s *state
 	if err == nil {
 		err = checkedbolt.Guarded(func() (err error) {
@@ -161,15 +162,15 @@ func (x *Index) base(ctx context.Context, schema cas.Digest, afresh bool) *base 
 	}
 	switch {
 	case err == nil && s.schema == schema:
-		b.state = s
+		base.state = s
 	case err == nil:
-		b.close()
+		base.close()
 	case errors.Is(err, errDamaged):
-		b.discard()
+		base.discard()
 	case !errors.Is(err, fs.ErrNotExist):
-		b.busy, b.note = true, unavailable(err)
+		base.busy, base.note = true, unavailable(err)
 	}
-	return b
+	return base
 }
 
 // unavailable returns why the file is not used.
@@ -216,9 +217,10 @@ type loadedFile struct {
 // buildAlone is how many files justify a second segment.
 const buildAlone = 256
 
-// load loads the files of a plan, several at once, and adds new records to w.
-func (s *state) load(ctx context.Context, c Catalog, files []File, p *plan, w *writer) ([]loadedFile, error) {
-	out := make([]loadedFile, len(p.load))
+// load loads the files of a plan, several at once, and adds new records to writer.
+func (s *state) load(ctx context.Context, catalog Catalog, files []File, plan *plan, writer *writer) ([]loadedFile,
+	error) {
+	out := make([]loadedFile, len(plan.load))
 	errs := make([]error, min(runtime.GOMAXPROCS(0), len(out)))
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -231,21 +233,21 @@ func (s *state) load(ctx context.Context, c Catalog, files []File, p *plan, w *w
 				if i >= len(out) {
 					return
 				}
-				l, at := &out[i], p.load[i]
+				loadedFile, at := &out[i], plan.load[i]
 				var records []Record
-				if records, l.err = c.Load(ctx, files[at]); l.err == nil {
-					l.err = check(records)
+				if records, loadedFile.err = catalog.Load(ctx, files[at]); loadedFile.err == nil {
+					loadedFile.err = check(records)
 				}
-				if l.err != nil {
+				if loadedFile.err != nil {
 					continue
 				}
 				buf, encoded = encode(records, buf[:0], encoded[:0])
 				sum := cas.Sum(buf)
-				copy(l.hash[:], sum[:])
-				l.count = len(records)
-				l.same = p.old[at] >= 0 && s.entries[p.old[at]].hash == l.hash
-				if l.count > 0 && !l.same {
-					l.seg, l.first, errs[worker] = w.add(worker, records, encoded)
+				copy(loadedFile.hash[:], sum[:])
+				loadedFile.count = len(records)
+				loadedFile.same = plan.old[at] >= 0 && s.entries[plan.old[at]].hash == loadedFile.hash
+				if loadedFile.count > 0 && !loadedFile.same {
+					loadedFile.seg, loadedFile.first, errs[worker] = writer.add(worker, records, encoded)
 				}
 			}
 		})
@@ -268,43 +270,43 @@ func encode(records []Record, buf []byte, parts [][]byte) ([]byte, [][]byte) {
 }
 
 // next returns the state after a plan, without the new segments, and reports whether it differs from s.
-func (s *state) next(files []File, p *plan, found []loadedFile, begin statcache.Moment, st *Stats) (*state, bool) {
-	if len(p.load)+p.gone == 0 && s.gen != 0 {
+func (s *state) next(files []File, plan *plan, found []loadedFile, begin statcache.Moment, st *Stats) (*state, bool) {
+	if len(plan.load)+plan.gone == 0 && s.gen != 0 {
 		return s, false
 	}
 	n := &state{schema: s.schema, gen: s.gen, segs: slices.Clone(s.segs), entries: make([]entry, 0, len(files))}
-	changed := p.gone > 0 || s.gen == 0 && len(s.entries) == 0
+	changed := plan.gone > 0 || s.gen == 0 && len(s.entries) == 0
 	for i, l := 0, 0; i < len(files); i++ {
-		if l == len(p.load) || p.load[l] != i {
-			n.entries = append(n.entries, s.entries[p.old[i]])
+		if l == len(plan.load) || plan.load[l] != i {
+			n.entries = append(n.entries, s.entries[plan.old[i]])
 			continue
 		}
-		f, got := &files[i], &found[l]
+		file, got := &files[i], &found[l]
 		l++
 		if got.err != nil {
 			if errors.Is(got.err, fs.ErrNotExist) {
 				st.Files, st.Read, st.Gone = st.Files-1, st.Read-1, st.Gone+1
 			} else {
-				st.Unread = append(st.Unread, &FileError{f.Space, f.Path, got.err})
+				st.Unread = append(st.Unread, &FileError{file.Space, file.Path, got.err})
 			}
-			changed = changed || p.old[i] >= 0
+			changed = changed || plan.old[i] >= 0
 			continue
 		}
-		e := entry{space: f.Space, path: f.Path, digest: f.Digest, hash: got.hash, count: got.count}
-		if f.Digest.IsZero() && f.Stat.Sure && begin.Settled(f.Stat.Mtime, f.Stat.Ctime) {
-			e.stat = f.Stat
+		entry := entry{space: file.Space, path: file.Path, digest: file.Digest, hash: got.hash, count: got.count}
+		if file.Digest.IsZero() && file.Stat.Sure && begin.Settled(file.Stat.Mtime, file.Stat.Ctime) {
+			entry.stat = file.Stat
 		}
 		if got.same {
-			old := &s.entries[p.old[i]]
-			e.seg, e.first = old.seg, old.first
-			changed = changed || *old != e
+			old := &s.entries[plan.old[i]]
+			entry.seg, entry.first = old.seg, old.first
+			changed = changed || *old != entry
 		} else {
 			changed = true
-			if e.count > 0 {
-				e.seg, e.first = len(s.segs)+got.seg, got.first
+			if entry.count > 0 {
+				entry.seg, entry.first = len(s.segs)+got.seg, got.first
 			}
 		}
-		n.entries = append(n.entries, e)
+		n.entries = append(n.entries, entry)
 	}
 	return n, changed
 }
@@ -314,7 +316,7 @@ const maxSegments = 8
 
 // merge drops unused segments. It merges those that are more than half garbage and, if there are too many, the
 // smallest. Full segments stay, and the result may be several full segments.
-func (s *state) merge(w *writer) error {
+func (s *state) merge(writer *writer) error {
 	live := make([]int, len(s.segs))
 	for i := range s.entries {
 		if s.entries[i].count > 0 {
@@ -324,7 +326,7 @@ func (s *state) merge(w *writer) error {
 	order := make([]int, 0, len(s.segs)) // segments in use that aren't full, the smallest first
 	merged := make([]bool, len(s.segs))
 	for i, n := range live {
-		if n > 0 && s.segs[i].bytes() < w.full {
+		if n > 0 && s.segs[i].bytes() < writer.full {
 			order = append(order, i)
 		}
 		merged[i] = 2*n < len(s.segs[i].docs)
@@ -342,31 +344,31 @@ func (s *state) merge(w *writer) error {
 		}
 	}
 	for i := range s.entries {
-		e := &s.entries[i]
-		if e.count == 0 {
-			e.seg = 0
+		entry := &s.entries[i]
+		if entry.count == 0 {
+			entry.seg = 0
 			continue
 		}
-		if !merged[e.seg] {
-			e.seg = place[e.seg]
+		if !merged[entry.seg] {
+			entry.seg = place[entry.seg]
 			continue
 		}
-		if err := s.move(e, w); err != nil {
+		if err := s.move(entry, writer); err != nil {
 			return err
 		}
-		e.seg += len(kept)
+		entry.seg += len(kept)
 	}
-	made, err := w.finish()
+	made, err := writer.finish()
 	s.segs = append(kept, made...)
 	return err
 }
 
-// move adds the records of an entry to w, and updates their place.
-func (s *state) move(e *entry, w *writer) (err error) {
-	g := s.segs[e.seg]
-	records, encoded := make([]Record, e.count), make([][]byte, e.count)
+// move adds the records of an entry to writer, and updates their place.
+func (s *state) move(entry *entry, writer *writer) (err error) {
+	g := s.segs[entry.seg]
+	records, encoded := make([]Record, entry.count), make([][]byte, entry.count)
 	for i := range records {
-		p := &g.docs[e.first+i]
+		p := &g.docs[entry.first+i]
 		if encoded[i], err = g.read(recordStream, p.at, p.size); err != nil {
 			return err
 		}
@@ -376,25 +378,26 @@ func (s *state) move(e *entry, w *writer) (err error) {
 		}
 		records[i] = *r
 	}
-	e.seg, e.first, err = w.add(0, records, encoded)
+	entry.seg, entry.first, err = writer.add(0, records, encoded)
 	return err
 }
 
 // keep writes a state into the file if possible. Otherwise the next search reads the same files again.
-func (x *Index) keep(ctx context.Context, b *base, s *state, w *writer, begin statcache.Moment, st *Stats) error {
+func (x *Index) keep(ctx context.Context, base *base, state *state, w *writer, begin statcache.Moment,
+	st *Stats) error {
 	now := x.now()
 	switch {
 	case now.SetBackSince(begin):
 		st.Note = "the clock was set back; nothing is remembered"
 		return nil
-	case b.busy:
+	case base.busy:
 		return nil
 	}
-	if err := b.guarded(func() error { return s.merge(w) }); err != nil {
+	if err := base.guarded(func() error { return state.merge(w) }); err != nil {
 		return err
 	}
 	size := int64(0)
-	for _, g := range s.segs {
+	for _, g := range state.segs {
 		size += int64(g.bytes())
 		g.docs, g.blocks = nil, nil // no further query needs them
 		if g.isNew() {
@@ -405,10 +408,10 @@ func (x *Index) keep(ctx context.Context, b *base, s *state, w *writer, begin st
 		st.Note = fmt.Sprintf("the search index would have %d bytes, more than %d", size, x.limit)
 		return nil
 	}
-	b.close()
-	gen := s.gen
-	s.gen = rand.Uint64() | 1
-	if err := write(ctx, x.path, s, gen, s.encode(now), x.wait); err != nil && !errors.Is(err, errOvertaken) {
+	base.close()
+	gen := state.gen
+	state.gen = rand.Uint64() | 1
+	if err := write(ctx, x.path, state, gen, state.encode(now), x.wait); err != nil && !errors.Is(err, errOvertaken) {
 		st.Note = unavailable(err)
 	}
 	return nil

@@ -128,26 +128,26 @@ func (r *Request) window() (from, to int) {
 	return from, to
 }
 
-func (v *view) search(ctx context.Context, r Request) (*Response, error) {
+func (v *view) search(ctx context.Context, request Request) (*Response, error) {
 	var root *query.Node
-	if r.Query != nil {
-		root = r.Query.Root
+	if request.Query != nil {
+		root = request.Query.Root
 	}
-	m, err := v.evaluate(ctx, root)
+	matches, err := v.evaluate(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	out := &Response{Unknown: v.unknown(root)}
-	from, to := r.window()
+	from, to := request.window()
 	var top best
 	for i, s := range v.segs {
 		for j := range s.docs {
 			d, p := v.first[i]+j, &s.docs[j]
-			if !m.has[d] || !r.Scope.Covers(p.kind, p.id) || !r.in(p.space) {
+			if !matches.has[d] || !request.Scope.Covers(p.kind, p.id) || !request.in(p.space) {
 				continue
 			}
 			out.Total++
-			f := found{i, j, p, math.Round(m.score[d]*1e6) / 1e6, r.Last != "" && p.space == r.Last}
+			f := found{i, j, p, math.Round(matches.score[d]*1e6) / 1e6, request.Last != "" && p.space == request.Last}
 			if len(top) < to {
 				heap.Push(&top, f)
 			} else if f.compare(&top[0]) < 0 {
@@ -162,7 +162,8 @@ func (v *view) search(ctx context.Context, r Request) (*Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Results = append(out.Results, Result{Record: *rec, Score: f.score, Highlights: highlight(rec, r.Query)})
+		out.Results = append(out.Results, Result{Record: *rec, Score: f.score,
+			Highlights: highlight(rec, request.Query)})
 	}
 	return out, nil
 }

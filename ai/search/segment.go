@@ -99,30 +99,31 @@ func (s *segment) open() error {
 	if err != nil {
 		return err
 	}
-	d := code.Decoder{Text: string(raw)}
-	s.layouts = make([]layout, d.Count(1))
+	decoder := code.Decoder{Text: string(raw)}
+	s.layouts = make([]layout, decoder.Count(1))
 	for i := range s.layouts {
 		l := &s.layouts[i]
-		n := d.Count(9)
+		n := decoder.Count(9)
 		l.names, l.weights = make([]string, n), make([]float64, n)
 		for j := range n {
-			l.names[j], l.weights[j] = strings.ToLower(d.String()), d.Float()
+			l.names[j], l.weights[j] = strings.ToLower(decoder.String()), decoder.Float()
 		}
 	}
-	s.docs = make([]doc, d.Count(8))
+	s.docs = make([]doc, decoder.Count(8))
 	lengths := make([]uint32, 0, 4*len(s.docs))
 	for i := range s.docs {
-		p := &s.docs[i]
-		p.kind, p.id, p.space, p.path, p.rank = d.String(), d.String(), d.String(), d.String(), d.Signed()
-		p.at, p.size = d.Int(), d.Int()
-		if p.layout = d.Int(); p.layout >= len(s.layouts) {
+		doc := &s.docs[i]
+		doc.kind, doc.id, doc.space, doc.path, doc.rank = decoder.String(), decoder.String(), decoder.String(),
+			decoder.String(), decoder.Signed()
+		doc.at, doc.size = decoder.Int(), decoder.Int()
+		if doc.layout = decoder.Int(); doc.layout >= len(s.layouts) {
 			return errDamaged
 		}
 		from := len(lengths)
-		for range s.layouts[p.layout].names {
-			lengths = append(lengths, uint32(d.Int()))
+		for range s.layouts[doc.layout].names {
+			lengths = append(lengths, uint32(decoder.Int()))
 		}
-		p.lengths = lengths[from:len(lengths):len(lengths)]
+		doc.lengths = lengths[from:len(lengths):len(lengths)]
 	}
 	if raw, err = s.read(indexStream, 0, s.sizes[indexStream]); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (s *segment) open() error {
 	for len(x.Text) > 0 && !x.Bad {
 		s.blocks = append(s.blocks, block{x.String(), x.Int(), x.Int()})
 	}
-	if d.Bad || x.Bad || len(d.Text) > 0 {
+	if decoder.Bad || x.Bad || len(decoder.Text) > 0 {
 		return errDamaged
 	}
 	return nil
@@ -142,19 +143,19 @@ func (s *segment) open() error {
 func (s *segment) terms(prefix string, yield func(term []byte, at, n int) bool) error {
 	i := max(0, sort.Search(len(s.blocks), func(i int) bool { return s.blocks[i].first > prefix })-1)
 	for ; i < len(s.blocks); i++ {
-		b := s.blocks[i]
-		if b.first > prefix && !strings.HasPrefix(b.first, prefix) {
+		block := s.blocks[i]
+		if block.first > prefix && !strings.HasPrefix(block.first, prefix) {
 			break
 		}
 		end := s.sizes[termStream]
 		if i+1 < len(s.blocks) {
 			end = s.blocks[i+1].terms
 		}
-		raw, err := s.read(termStream, b.terms, end-b.terms)
+		raw, err := s.read(termStream, block.terms, end-block.terms)
 		if err != nil {
 			return err
 		}
-		posted := b.posted
+		posted := block.posted
 		for len(raw) > 0 {
 			n, k := binary.Uvarint(raw)
 			if k <= 0 || n > uint64(len(raw)-k) {

@@ -78,25 +78,25 @@ type plan struct {
 
 func (s *state) plan(files []File, begin statcache.Moment) *plan {
 	trusted := !begin.SetBackSince(s.written)
-	p := &plan{old: make([]int, len(files))}
+	plan := &plan{old: make([]int, len(files))}
 	at := 0
 	for i := range files {
 		f := &files[i]
 		for at < len(s.entries) && s.entries[at].compare(f.Space, f.Path) < 0 {
 			at++
-			p.gone++
+			plan.gone++
 		}
-		p.old[i] = -1
+		plan.old[i] = -1
 		if at < len(s.entries) && s.entries[at].compare(f.Space, f.Path) == 0 {
-			p.old[i] = at
+			plan.old[i] = at
 			at++
 		}
-		if p.old[i] < 0 || !s.entries[p.old[i]].same(f, trusted) {
-			p.load = append(p.load, i)
+		if plan.old[i] < 0 || !s.entries[plan.old[i]].same(f, trusted) {
+			plan.load = append(plan.load, i)
 		}
 	}
-	p.gone += len(s.entries) - at
-	return p
+	plan.gone += len(s.entries) - at
+	return plan
 }
 
 const (
@@ -107,47 +107,47 @@ const (
 // encode returns the written form of the state.
 func (s *state) encode(now statcache.Moment) []byte {
 	le := binary.LittleEndian
-	b := make([]byte, 0, 1024+160*len(s.entries))
-	b = append(b, s.schema[:]...)
-	b = le.AppendUint64(b, s.gen)
-	b = le.AppendUint64(b, now.Boot)
-	b = le.AppendUint64(b, uint64(now.Wall))
-	b = le.AppendUint64(b, uint64(now.Up))
-	b = binary.AppendUvarint(b, uint64(len(s.segs)))
+	data := make([]byte, 0, 1024+160*len(s.entries))
+	data = append(data, s.schema[:]...)
+	data = le.AppendUint64(data, s.gen)
+	data = le.AppendUint64(data, now.Boot)
+	data = le.AppendUint64(data, uint64(now.Wall))
+	data = le.AppendUint64(data, uint64(now.Up))
+	data = binary.AppendUvarint(data, uint64(len(s.segs)))
 	for _, g := range s.segs {
-		b = le.AppendUint64(b, g.id)
+		data = le.AppendUint64(data, g.id)
 		for _, n := range g.sizes {
-			b = le.AppendUint64(b, uint64(n))
+			data = le.AppendUint64(data, uint64(n))
 		}
 	}
-	b = binary.AppendUvarint(b, uint64(len(s.entries)))
+	data = binary.AppendUvarint(data, uint64(len(s.entries)))
 	for i := range s.entries {
-		e := &s.entries[i]
-		b = appendText(appendText(b, e.space), e.path)
+		entry := &s.entries[i]
+		data = appendText(appendText(data, entry.space), entry.path)
 		flags := byte(0)
-		if e.stat.Sure {
+		if entry.stat.Sure {
 			flags |= hasStat
 		}
-		if !e.digest.IsZero() {
+		if !entry.digest.IsZero() {
 			flags |= hasDigest
 		}
-		b = append(b, flags)
-		if e.stat.Sure {
-			for _, n := range e.stat.words() {
-				b = le.AppendUint64(b, n)
+		data = append(data, flags)
+		if entry.stat.Sure {
+			for _, n := range entry.stat.words() {
+				data = le.AppendUint64(data, n)
 			}
 		}
-		if !e.digest.IsZero() {
-			b = append(b, e.digest[:]...)
+		if !entry.digest.IsZero() {
+			data = append(data, entry.digest[:]...)
 		}
-		b = append(b, e.hash[:]...)
-		b = binary.AppendUvarint(b, uint64(e.count))
-		if e.count > 0 {
-			b = binary.AppendUvarint(b, uint64(e.seg))
-			b = binary.AppendUvarint(b, uint64(e.first))
+		data = append(data, entry.hash[:]...)
+		data = binary.AppendUvarint(data, uint64(entry.count))
+		if entry.count > 0 {
+			data = binary.AppendUvarint(data, uint64(entry.seg))
+			data = binary.AppendUvarint(data, uint64(entry.first))
 		}
 	}
-	return b
+	return data
 }
 
 func (s *Stat) words() [6]uint64 {
@@ -162,40 +162,41 @@ func decodeHead(d *code.Decoder) (schema cas.Digest, gen uint64) {
 
 // decodeState reads the output of encode; the segments are in file.
 func decodeState(b []byte, file *reader) (*state, error) {
-	d := &code.Decoder{Text: string(b)}
-	s := new(state)
-	s.schema, s.gen = decodeHead(d)
-	s.written = statcache.Moment{Boot: d.Fixed(), Wall: int64(d.Fixed()), Up: int64(d.Fixed())}
-	s.segs = make([]*segment, d.Count(8+8*streams))
-	for i := range s.segs {
-		g := &segment{id: d.Fixed(), file: file}
+	decoder := &code.Decoder{Text: string(b)}
+	state := new(state)
+	state.schema, state.gen = decodeHead(decoder)
+	state.written = statcache.Moment{Boot: decoder.Fixed(), Wall: int64(decoder.Fixed()), Up: int64(decoder.Fixed())}
+	state.segs = make([]*segment, decoder.Count(8+8*streams))
+	for i := range state.segs {
+		g := &segment{id: decoder.Fixed(), file: file}
 		for j := range g.sizes {
-			g.sizes[j] = int(d.Fixed())
+			g.sizes[j] = int(decoder.Fixed())
 		}
-		s.segs[i] = g
+		state.segs[i] = g
 	}
-	s.entries = make([]entry, d.Count(20))
-	for i := range s.entries {
-		e := &s.entries[i]
-		e.space, e.path = d.String(), d.String()
-		flags := d.Take(1)
-		if d.Bad {
+	state.entries = make([]entry, decoder.Count(20))
+	for i := range state.entries {
+		entry := &state.entries[i]
+		entry.space, entry.path = decoder.String(), decoder.String()
+		flags := decoder.Take(1)
+		if decoder.Bad {
 			return nil, errDamaged
 		}
 		if flags[0]&hasStat != 0 {
-			e.stat = Stat{int64(d.Fixed()), int64(d.Fixed()), int64(d.Fixed()), d.Fixed(), d.Fixed(),
-				uint32(d.Fixed()), true}
+			entry.stat = Stat{int64(decoder.Fixed()), int64(decoder.Fixed()), int64(decoder.Fixed()),
+				decoder.Fixed(), decoder.Fixed(),
+				uint32(decoder.Fixed()), true}
 		}
 		if flags[0]&hasDigest != 0 {
-			copy(e.digest[:], d.Take(len(e.digest)))
+			copy(entry.digest[:], decoder.Take(len(entry.digest)))
 		}
-		copy(e.hash[:], d.Take(len(e.hash)))
-		if e.count = d.Int(); e.count > 0 {
-			e.seg, e.first = d.Int(), d.Int()
+		copy(entry.hash[:], decoder.Take(len(entry.hash)))
+		if entry.count = decoder.Int(); entry.count > 0 {
+			entry.seg, entry.first = decoder.Int(), decoder.Int()
 		}
 	}
-	if d.Bad || len(d.Text) > 0 {
+	if decoder.Bad || len(decoder.Text) > 0 {
 		return nil, errDamaged
 	}
-	return s, nil
+	return state, nil
 }

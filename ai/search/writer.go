@@ -41,23 +41,23 @@ func newWriter(dir string, full, parts int) *writer {
 // add indexes the records of a file, and returns their segment and the number of the first. encoded is their written
 // form.
 func (w *writer) add(i int, records []Record, encoded [][]byte) (seg, first int, err error) {
-	p := &w.parts[i%len(w.parts)]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.b == nil {
-		p.b = newBuilder(&p.spill)
+	part := &w.parts[i%len(w.parts)]
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	if part.b == nil {
+		part.b = newBuilder(&part.spill)
 		w.mu.Lock()
-		p.seg, w.made = len(w.made), append(w.made, nil)
+		part.seg, w.made = len(w.made), append(w.made, nil)
 		w.mu.Unlock()
 	}
-	seg, first = p.seg, p.b.count
+	seg, first = part.seg, part.b.count
 	for j := range records {
-		if err := p.b.add(&records[j], encoded[j]); err != nil {
+		if err := part.b.add(&records[j], encoded[j]); err != nil {
 			return 0, 0, err
 		}
 	}
-	if p.b.size() >= w.full {
-		err = w.end(p)
+	if part.b.size() >= w.full {
+		err = w.end(part)
 	}
 	return seg, first, err
 }

@@ -38,22 +38,22 @@ func after(v string, i int) (string, error) {
 
 // Parse parses a range. It returns an *Error for any other text.
 func Parse(text string) (Range, error) {
-	p := parser{text: text}
+	parser := parser{text: text}
 	if len(text) > MaxText {
-		return Range{}, p.fail(0, "longer than %d bytes", MaxText)
+		return Range{}, parser.fail(0, "longer than %d bytes", MaxText)
 	}
 	r := Range{text: text}
 	for {
-		a, err := p.alternative()
+		a, err := parser.alternative()
 		if err != nil {
 			return Range{}, err
 		}
 		r.releases = append(r.releases, a.releases()...)
 		r.previews = append(r.previews, a.previews()...)
-		if p.pos == len(text) {
+		if parser.pos == len(text) {
 			return r, nil
 		}
-		p.pos += len("||") // alternative stops only here and at the end
+		parser.pos += len("||") // alternative stops only here and at the end
 	}
 }
 
@@ -128,8 +128,8 @@ func (v bound) limit(i int) (string, error) {
 }
 
 // span returns the versions that an operator allows. The operator "" is for a wildcard.
-func (v bound) span(op string) (s span, err error) {
-	s.lo = v.version
+func (v bound) span(op string) (span span, err error) {
+	span.lo = v.version
 	switch op {
 	case "^":
 		// The first number that is not 0 stays, or the last given number.
@@ -137,27 +137,27 @@ func (v bound) span(op string) (s span, err error) {
 		for numbers := release(v.version); i < v.last && strings.HasPrefix(numbers, "0."); i++ {
 			numbers = numbers[2:]
 		}
-		s.hi, err = v.limit(i)
+		span.hi, err = v.limit(i)
 	case "~":
-		s.hi, err = v.limit(min(v.last, minor))
+		span.hi, err = v.limit(min(v.last, minor))
 	case "=", "":
-		s.hi, err = v.next()
+		span.hi, err = v.next()
 	case ">=":
 	case ">":
-		s.lo, err = v.next()
+		span.lo, err = v.next()
 		if !v.full() {
-			s.lo = release(s.lo)
+			span.lo = release(span.lo)
 		}
 	case "<=":
-		s.lo = first
-		s.hi, err = v.next()
+		span.lo = first
+		span.hi, err = v.next()
 	case "<":
-		s.lo, s.hi = first, v.version
+		span.lo, span.hi = first, v.version
 		if !v.full() {
-			s.hi += "-0"
+			span.hi += "-0"
 		}
 	}
-	return s, err
+	return span, err
 }
 
 // first is the least version.
@@ -193,17 +193,17 @@ func (p *parser) atEnd() bool { return p.pos == len(p.text) || strings.HasPrefix
 
 // alternative parses up to "||" or the end.
 func (p *parser) alternative() (*bounds, error) {
-	b := &bounds{span: span{lo: first}}
+	bounds := &bounds{span: span{lo: first}}
 	p.space()
 	alone := p.take("*")
 	if !alone {
 		var err error
-		if alone, err = p.hyphen(b); err != nil {
+		if alone, err = p.hyphen(bounds); err != nil {
 			return nil, err
 		}
 	}
 	for !alone {
-		if err := p.comparator(b); err != nil {
+		if err := p.comparator(bounds); err != nil {
 			return nil, err
 		}
 		if p.space(); p.take(",") {
@@ -215,11 +215,11 @@ func (p *parser) alternative() (*bounds, error) {
 	if p.space(); !p.atEnd() {
 		return nil, p.fail(p.pos, `expected "||" or the end`)
 	}
-	return b, nil
+	return bounds, nil
 }
 
 // hyphen parses two versions with " - " between them. found is false if the text has another form.
-func (p *parser) hyphen(b *bounds) (found bool, err error) {
+func (p *parser) hyphen(bounds *bounds) (found bool, err error) {
 	from, to, found := strings.Cut(p.text[p.pos:], " - ")
 	if !found || strings.ContainsAny(strings.TrimRight(from, " "), " ,|") {
 		return false, nil
@@ -239,14 +239,14 @@ func (p *parser) hyphen(b *bounds) (found bool, err error) {
 	if err != nil {
 		return false, p.fail(start, "%s", err)
 	}
-	b.take(span{lo: low.version}, low)
-	b.take(upper, high)
+	bounds.take(span{lo: low.version}, low)
+	bounds.take(upper, high)
 	return true, nil
 }
 
 var operators = [...]string{"^", "~", ">=", ">", "<=", "<", "="}
 
-func (p *parser) comparator(b *bounds) error {
+func (p *parser) comparator(bounds *bounds) error {
 	start := p.pos
 	op := ""
 	for _, o := range operators {
@@ -257,21 +257,21 @@ func (p *parser) comparator(b *bounds) error {
 	}
 	p.space()
 	at := p.pos
-	v, err := p.bound()
+	bound, err := p.bound()
 	if err != nil {
 		return err
 	}
 	switch text := p.text[at:p.pos]; {
-	case op == "" && !v.wild:
+	case op == "" && !bound.wild:
 		return p.fail(at, "a version alone has two meanings: write =%s or ^%s", text, text)
-	case op != "" && v.wild:
+	case op != "" && bound.wild:
 		return p.fail(start, "an operator before a wildcard")
 	}
-	s, err := v.span(op)
+	s, err := bound.span(op)
 	if err != nil {
 		return p.fail(at, "%s", err)
 	}
-	b.take(s, v)
+	bounds.take(s, bound)
 	return nil
 }
 
@@ -290,35 +290,36 @@ func (p *parser) bound() (bound, error) {
 		return bound{}, p.fail(start+i, "remove the build metadata: they don't order versions")
 	}
 	numbers, _, preview := strings.Cut(text, "-")
-	v := bound{last: -1}
+	limit := bound{last: -1}
 	at := start
 	for i, number := range strings.Split(numbers, ".") {
 		switch wild := i > major && (number == "x" || number == "X" || number == "*"); {
 		case i > patch:
 			return bound{}, p.fail(at, "more than three numbers")
 		case wild:
-			v.wild = true
-		case v.wild:
+			limit.wild = true
+		case limit.wild:
 			return bound{}, p.fail(at, "expected a wildcard after a wildcard")
 		default:
 			if err := checkNumber(number); err != nil {
 				return bound{}, p.fail(at, "%s", err)
 			}
-			v.last = i
+			limit.last = i
 		}
 		at += len(number) + 1
 	}
-	if v.version = text; !v.full() {
+	if limit.version = text; !limit.full() {
 		if preview {
 			return bound{}, p.fail(at-1, "a pre-release after fewer than three numbers")
 		}
-		v.version = strings.Join(strings.Split(numbers, ".")[:v.last+1], ".") + strings.Repeat(".0", patch-v.last)
+		limit.version = strings.Join(strings.Split(numbers, ".")[:limit.last+1], ".") +
+			strings.Repeat(".0", patch-limit.last)
 	}
-	if manifest.CheckVersion(v.version) != nil {
+	if manifest.CheckVersion(limit.version) != nil {
 		return bound{}, p.fail(at-1, "the pre-release is invalid by semver 2.0, or longer than 100 bytes")
 	}
 	p.pos = end
-	return v, nil
+	return limit, nil
 }
 
 func checkNumber(s string) error {

@@ -79,9 +79,9 @@ func (c *comparer) schemas(n node, m map[string]any, name string) ([]node, bool)
 
 // union compares "anyOf" or "oneOf": at least one of its schemas holds, of oneOf exactly one. Both mean the same if
 // the schemas of oneOf accept different types. Otherwise single schemas don't show what they accept together.
-func (c *comparer) union(path, name string, l, r node, from, to map[string]any) effect {
-	old, ok := c.schemas(l, from, name)
-	now, ok2 := c.schemas(r, to, name)
+func (c *comparer) union(path, name string, node, item node, from, to map[string]any) effect {
+	old, ok := c.schemas(node, from, name)
+	now, ok2 := c.schemas(item, to, name)
 	if !ok || !ok2 {
 		return c.opaque(path, name, from, to)
 	}
@@ -96,8 +96,8 @@ func (c *comparer) union(path, name string, l, r node, from, to map[string]any) 
 		}
 	}
 	e := effects(
-		len(now) > 0 && !(plainNow && c.covered(c.branches(old, l, from), now)),
-		len(old) > 0 && !(plainOld && c.covered(c.branches(now, r, to), old)))
+		len(now) > 0 && !(plainNow && c.covered(c.branches(old, node, from), now)),
+		len(old) > 0 && !(plainOld && c.covered(c.branches(now, item, to), old)))
 	if e != 0 && plainOld && plainNow && c.inOrder(old, now, e) {
 		return c.each(path, name, old, now)
 	}
@@ -146,12 +146,12 @@ func (c *comparer) disjoint(list []node) bool {
 
 // branches returns schemas that together accept every value of n: those of its union, otherwise n once for each of
 // its types.
-func (c *comparer) branches(list []node, n node, m map[string]any) []node {
+func (c *comparer) branches(list []node, n node, object map[string]any) []node {
 	if len(list) > 0 {
 		return list
 	}
 	for _, name := range []string{"anyOf", "oneOf"} {
-		if list, ok := c.schemas(n, m, name); ok && len(list) > 0 {
+		if list, ok := c.schemas(n, object, name); ok && len(list) > 0 {
 			return list
 		}
 	}
@@ -164,8 +164,8 @@ func (c *comparer) branches(list []node, n node, m map[string]any) []node {
 		if t&one == tInteger {
 			name = "integer"
 		}
-		c.spend(len(m))
-		part := maps.Clone(m)
+		c.spend(len(object))
+		part := maps.Clone(object)
 		if part == nil {
 			part = map[string]any{}
 		}
@@ -177,12 +177,12 @@ func (c *comparer) branches(list []node, n node, m map[string]any) []node {
 }
 
 // conditions compares the keywords that apply a schema to anything but the value, its members or its elements.
-func (c *comparer) conditions(path string, l, r node, from, to map[string]any) (e effect) {
+func (c *comparer) conditions(path string, node, item node, from, to map[string]any) (effect effect) {
 	for _, name := range []string{"not", "if"} {
-		e |= c.applied(path, name, l, r, from, to, c.exactly)
+		effect |= c.applied(path, name, node, item, from, to, c.exactly)
 	}
 	for _, name := range []string{"then", "else", "propertyNames"} {
-		e |= c.applied(path, name, l, r, from, to, c.silently)
+		effect |= c.applied(path, name, node, item, from, to, c.silently)
 	}
 	// The number of elements that must match can invert the meaning of "contains".
 	contains := c.silently
@@ -190,20 +190,20 @@ func (c *comparer) conditions(path string, l, r node, from, to map[string]any) (
 		to["maxContains"] != nil {
 		contains = c.exactly
 	}
-	e |= c.applied(path, "contains", l, r, from, to, contains)
-	e |= c.opaque(path, "minContains", from, to) | c.opaque(path, "maxContains", from, to)
+	effect |= c.applied(path, "contains", node, item, from, to, contains)
+	effect |= c.opaque(path, "minContains", from, to) | c.opaque(path, "maxContains", from, to)
 	for _, name := range []string{"format", "dependentRequired", "dependentSchemas", "dependencies"} {
-		e |= c.constraint(path, name, from, to)
+		effect |= c.constraint(path, name, from, to)
 	}
 	// The scope of these depends on every other keyword.
 	for _, name := range []string{"unevaluatedProperties", "unevaluatedItems"} {
 		v, ok := from[name]
 		w, ok2 := to[name]
 		if (ok && v != true || ok2 && w != true) && !c.same(from, to) {
-			e |= c.keyword(path, name, from, to, changed)
+			effect |= c.keyword(path, name, from, to, changed)
 		}
 	}
-	return e
+	return effect
 }
 
 func (c *comparer) exactly(l, r node) effect {

@@ -78,34 +78,35 @@ type comparer struct {
 }
 
 // diffSchemas compares two schemas of a section; nil is no schema.
-func diffSchemas(s section, before, after any) []Item {
-	path := "/" + s.String()
+func diffSchemas(section section, before, after any) []Item {
+	path := "/" + section.String()
 	from, err := jcs.Append(nil, before)
 	to, err2 := jcs.Append(nil, after)
 	if err != nil || err2 != nil {
-		return []Item{{"undecided", path, raw(before), raw(after), Breaking}}
+		return unjudged(path, before, after)
 	}
 	if bytes.Equal(from, to) {
 		return nil
 	}
-	c := &comparer{section: s, open: map[pair]mark{}}
+	comparer := &comparer{section: section, open: map[pair]mark{}}
 	left, errLeft := document(from, 0)
 	right, errRight := document(to, 1)
 	switch {
 	case errLeft != nil || errRight != nil:
-		return []Item{{"undecided", path, raw(before), raw(after), Breaking}}
+		return unjudged(path, before, after)
 	case before == nil || after == nil:
-		i := Item{"schema_added", path, nil, raw(after), s.class(c.silently(left, right))}
+		i := Item{Kind: "schema_added", Path: path, To: raw(after),
+			Class: section.class(comparer.silently(left, right))}
 		if after == nil {
 			i.Kind, i.From, i.To = "schema_removed", raw(before), nil
 		}
 		return []Item{i}
 	}
-	c.compare(path, left, right)
-	if c.work > maxWork {
-		return append(c.items, Item{Kind: "undecided", Path: path, Class: Breaking})
+	comparer.compare(path, left, right)
+	if comparer.work > maxWork {
+		return append(comparer.items, Item{Kind: "undecided", Path: path, Class: Breaking})
 	}
-	return c.items
+	return comparer.items
 }
 
 // document parses a schema again, so that it consists of the types of package jcs and shares nothing.
@@ -175,49 +176,49 @@ func (c *comparer) inside(path string, l, r node) effect {
 	return c.compare(path, l, r)
 }
 
-// compare reports the changes from l to r and returns their effect.
-func (c *comparer) compare(path string, l, r node) effect {
+// compare reports the changes from left to right and returns their effect.
+func (c *comparer) compare(path string, left, right node) effect {
 	c.depth++
 	defer func() { c.depth-- }()
 	if c.spend(1) {
 		return changed
 	}
 	if c.depth > maxDepth {
-		return c.undecided(path, l, r)
+		return c.undecided(path, left, right)
 	}
-	c.annotations(path, l.v, r.v)
-	x, ok := c.resolve(l)
-	y, ok2 := c.resolve(r)
+	c.annotations(path, left.v, right.v)
+	resolvedLeft, ok := c.resolve(left)
+	resolvedRight, ok2 := c.resolve(right)
 	switch {
-	case !ok && !ok2 && external(l.v) != "" && external(l.v) == external(r.v):
+	case !ok && !ok2 && external(left.v) != "" && external(left.v) == external(right.v):
 		return 0
 	case !ok || !ok2:
-		return c.undecided(path, l, r)
+		return c.undecided(path, left, right)
 	}
-	if x.ref != "" && y.ref != "" {
-		p := pair{x.ref, y.ref, x.side}
+	if resolvedLeft.ref != "" && resolvedRight.ref != "" {
+		p := pair{resolvedLeft.ref, resolvedRight.ref, resolvedLeft.side}
 		if m, ok := c.open[p]; ok {
 			// The pair contains itself, so the running comparison of the pair finds its changes. That holds only if
 			// each round looks at fewer values, and if the running comparison asks for no less than this one.
 			if m.descents < c.descents && m.exact == c.exact {
 				return 0
 			}
-			return c.undecided(path, l, r)
+			return c.undecided(path, left, right)
 		}
 		c.open[p] = mark{c.descents, c.exact}
 		defer delete(c.open, p)
 	}
-	if x.v == false || y.v == false {
-		e := effects(x.v != false, y.v != false)
+	if resolvedLeft.v == false || resolvedRight.v == false {
+		e := effects(resolvedLeft.v != false, resolvedRight.v != false)
 		if e != 0 {
-			c.add("schema_"+e.String(), path, l.v, r.v, c.section.class(e))
+			c.add("schema_"+e.String(), path, left.v, right.v, c.section.class(e))
 		}
 		return e
 	}
-	if anything(x.v) && anything(y.v) {
+	if anything(resolvedLeft.v) && anything(resolvedRight.v) {
 		return 0 // a comparison of their members would not end
 	}
-	return c.keywords(path, x, y)
+	return c.keywords(path, resolvedLeft, resolvedRight)
 }
 
 // anything reports whether a schema is true or {}.
@@ -262,39 +263,39 @@ func (c *comparer) annotations(path string, l, r any) {
 }
 
 // keywords compares two schemas that are neither references nor false.
-func (c *comparer) keywords(path string, l, r node) effect {
-	from, _ := l.v.(map[string]any)
-	to, _ := r.v.(map[string]any)
+func (c *comparer) keywords(path string, node, item node) effect {
+	from, _ := node.v.(map[string]any)
+	to, _ := item.v.(map[string]any)
 	if c.spend(len(from) + len(to)) {
 		return changed
 	}
-	e := c.typesAndValues(path, l, r, from, to)
-	both := c.types(l, 0) & c.types(r, 0)
+	effect := c.typesAndValues(path, node, item, from, to)
+	both := c.types(node, 0) & c.types(item, 0)
 	if both&tNumber != 0 {
-		e |= c.numbers(path, from, to)
+		effect |= c.numbers(path, from, to)
 	}
 	if both&tString != 0 {
-		e |= c.bounds(path, "minLength", "maxLength", from, to)
+		effect |= c.bounds(path, "minLength", "maxLength", from, to)
 		for _, name := range []string{"pattern", "contentEncoding", "contentMediaType", "contentSchema"} {
-			e |= c.constraint(path, name, from, to)
+			effect |= c.constraint(path, name, from, to)
 		}
 	}
 	if both&tArray != 0 {
-		e |= c.arrays(path, l, r, from, to)
+		effect |= c.arrays(path, node, item, from, to)
 	}
 	if both&tObject != 0 {
-		e |= c.objects(path, l, r, from, to)
+		effect |= c.objects(path, node, item, from, to)
 	}
-	e |= c.parts(path, l, r, from, to)
-	e |= c.union(path, "anyOf", l, r, from, to)
-	e |= c.union(path, "oneOf", l, r, from, to)
-	e |= c.conditions(path, l, r, from, to)
+	effect |= c.parts(path, node, item, from, to)
+	effect |= c.union(path, "anyOf", node, item, from, to)
+	effect |= c.union(path, "oneOf", node, item, from, to)
+	effect |= c.conditions(path, node, item, from, to)
 	for _, name := range names(from, to) {
 		if !known()[name] && !isAnnotation(name) {
-			e |= c.opaque(path, name, from, to)
+			effect |= c.opaque(path, name, from, to)
 		}
 	}
-	return e
+	return effect
 }
 
 // known has the keywords that are compared by meaning; others are opaque.
@@ -315,7 +316,7 @@ var known = sync.OnceValue(func() map[string]bool {
 })
 
 // typesAndValues compares "type", "nullable", "enum" and "const".
-func (c *comparer) typesAndValues(path string, l, r node, from, to map[string]any) (e effect) {
+func (c *comparer) typesAndValues(path string, node, item node, from, to map[string]any) (effect effect) {
 	old, ok := c.values(from)
 	now, ok2 := c.values(to)
 	if !ok || !ok2 {
@@ -327,22 +328,22 @@ func (c *comparer) typesAndValues(path string, l, r node, from, to map[string]an
 		if from[name] == nil && to[name] == nil {
 			name = "const"
 		}
-		e = c.keyword(path, name, from, to, effects(now != nil && (old == nil || !subset(old, now)), old != nil &&
+		effect = c.keyword(path, name, from, to, effects(now != nil && (old == nil || !subset(old, now)), old != nil &&
 			(now == nil || !subset(now, old))))
 		if old != nil && now != nil {
-			return e // the values determine the types
+			return effect // the values determine the types
 		}
 	}
 	if c.equalMember("type", from, to) && c.equalMember("nullable", from, to) {
-		return e
+		return effect
 	}
 	_, ok = c.declared(from)
 	_, ok2 = c.declared(to)
 	if !ok || !ok2 || !c.equalMember("nullable", from, to) && (from["type"] == nil || to["type"] == nil) {
-		return e | c.opaque(path, "type", from, to) | c.opaque(path, "nullable", from, to)
+		return effect | c.opaque(path, "type", from, to) | c.opaque(path, "nullable", from, to)
 	}
-	t, u := c.types(l, 0), c.types(r, 0)
-	return e | c.keyword(path, "type", from, to, effects(t&^u != 0, u&^t != 0))
+	t, u := c.types(node, 0), c.types(item, 0)
+	return effect | c.keyword(path, "type", from, to, effects(t&^u != 0, u&^t != 0))
 }
 
 func (c *comparer) equalMember(name string, from, to map[string]any) bool {
@@ -361,16 +362,16 @@ func subset(a, b map[string]any) bool {
 }
 
 // same reports whether two values are equal and mean the same: an equal reference may lead to another schema.
-func (c *comparer) same(a, b any) bool {
+func (c *comparer) same(left, right any) bool {
 	if c.spend(1) {
 		return false
 	}
-	switch a := a.(type) {
+	switch a := left.(type) {
 	case []any:
-		b, ok := b.([]any)
+		b, ok := right.([]any)
 		return ok && slices.EqualFunc(a, b, c.same)
 	case map[string]any:
-		b, ok := b.(map[string]any)
+		b, ok := right.(map[string]any)
 		if !ok || len(a) != len(b) {
 			return false
 		}
@@ -382,11 +383,11 @@ func (c *comparer) same(a, b any) bool {
 		}
 		return true
 	}
-	switch b.(type) {
+	switch right.(type) {
 	case []any, map[string]any:
 		return false
 	}
-	return a == b
+	return left == right
 }
 
 // opaque compares an unknown keyword: any change counts.

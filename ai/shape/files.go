@@ -54,34 +54,34 @@ func within(paths []string, path string) bool {
 // files are the paths of a project that an item may read and write; each list has only the outermost ones.
 type files struct{ read, write []string }
 
-func filesOf(v any) (f files, err error) {
+func filesOf(v any) (files files, err error) {
 	lists, ok := v.(map[string]any)
 	if v != nil && !ok {
-		return f, badGrants("files", "expected an object")
+		return files, badGrants("files", "expected an object")
 	}
 	for _, name := range slices.Sorted(maps.Keys(lists)) {
 		var paths []string
 		if paths, ok = texts(lists[name]); !ok {
-			return f, badGrants("files", "expected lists of paths")
+			return files, badGrants("files", "expected lists of paths")
 		}
 		for _, p := range paths {
 			if err := portable.Check(p); p != whole && err != nil {
-				return f, badGrants("files", err.Error())
+				return files, badGrants("files", err.Error())
 			}
 		}
 		switch name {
 		case "read":
-			f.read = Outermost(paths)
+			files.read = Outermost(paths)
 		case "write":
 			if i := slices.IndexFunc(paths, func(p string) bool { return !Writable(p) }); i >= 0 {
-				return f, badGrants("files", fmt.Sprintf("%q is not to be written", paths[i]))
+				return files, badGrants("files", fmt.Sprintf("%q is not to be written", paths[i]))
 			}
-			f.write = Outermost(paths)
+			files.write = Outermost(paths)
 		default:
-			return f, badGrants("files", "expected read and write alone")
+			return files, badGrants("files", "expected read and write alone")
 		}
 	}
-	return f, nil
+	return files, nil
 }
 
 // value returns the files as JSON, nil for none.

@@ -23,7 +23,8 @@ func diffGrants(before, after Grants) []Item {
 	list = append(list, diffFiles(before.Files, after.Files)...)
 	list = append(list, diffLimits(before.Limits, after.Limits)...)
 	if x, y := rank(before.Risk), rank(after.Risk); before.Risk != after.Risk {
-		i := Item{"risk_raised", "/grants/risk", raw(before.Risk), raw(after.Risk), Breaking}
+		i := Item{Kind: "risk_raised", Path: "/grants/risk", From: raw(before.Risk), To: raw(after.Risk),
+			Class: Breaking, Note: after.RiskNote}
 		if y < x {
 			i.Kind, i.Class = "risk_lowered", Warning
 		}
@@ -69,7 +70,12 @@ func undecided(path string, from, to any) []Item {
 	if equal(from, to) {
 		return nil
 	}
-	return []Item{{"undecided", path, raw(from), raw(to), Breaking}}
+	return unjudged(path, from, to)
+}
+
+// unjudged returns an item about a change that can't be judged.
+func unjudged(path string, from, to any) []Item {
+	return []Item{{Kind: "undecided", Path: path, From: raw(from), To: raw(to), Class: Breaking}}
 }
 
 func diffSecrets(before, after []string) (list []Item) {

@@ -29,6 +29,7 @@ type Grants struct {
 	Permissions []string // capabilities
 	Limits      any      // an object: name → number
 	Risk        string   // read, write, infra, money or destructive
+	RiskNote    string   `json:"-"` // of a tool that declares no risk; not in the hash
 	Secrets     []string // names
 	Network     any      // nil or "none", "all", or a list of hosts
 	Files       any      // nil, or an object: read, write → list of paths below the project's root, "." for all

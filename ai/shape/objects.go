@@ -11,25 +11,25 @@ type members struct {
 }
 
 // membersOf reads the keywords; ok is false if it doesn't understand them.
-func membersOf(n node, m map[string]any) (s members, ok bool) {
-	s = members{self: n, others: n.anything(), open: true, required: map[string]bool{}}
-	if s.named, ok = object(m, "properties"); !ok {
-		return s, false
+func membersOf(n node, fields map[string]any) (found members, ok bool) {
+	found = members{self: n, others: n.anything(), open: true, required: map[string]bool{}}
+	if found.named, ok = object(fields, "properties"); !ok {
+		return found, false
 	}
-	if s.patterns, ok = object(m, "patternProperties"); !ok {
-		return s, false
+	if found.patterns, ok = object(fields, "patternProperties"); !ok {
+		return found, false
 	}
-	if v, has := m["additionalProperties"]; has {
-		s.others, s.open = n.child(v), anything(v)
+	if v, has := fields["additionalProperties"]; has {
+		found.others, found.open = n.child(v), anything(v)
 	}
-	v, has := m["required"]
+	v, has := fields["required"]
 	list, ok := v.([]any)
 	for _, e := range list {
 		name, isText := e.(string)
 		ok = ok && isText
-		s.required[name] = true
+		found.required[name] = true
 	}
-	return s, ok || !has
+	return found, ok || !has
 }
 
 func object(m map[string]any, name string) (map[string]any, bool) {
@@ -39,43 +39,43 @@ func object(m map[string]any, name string) (map[string]any, bool) {
 }
 
 // objects compares the keywords about objects, except "propertyNames" and "dependent…".
-func (c *comparer) objects(path string, l, r node, from, to map[string]any) effect {
-	e := c.bounds(path, "minProperties", "maxProperties", from, to)
-	a, ok := membersOf(l, from)
-	b, ok2 := membersOf(r, to)
+func (c *comparer) objects(path string, left, right node, from, to map[string]any) effect {
+	effect := c.bounds(path, "minProperties", "maxProperties", from, to)
+	before, ok := membersOf(left, from)
+	after, ok2 := membersOf(right, to)
 	if !ok || !ok2 {
 		for _, name := range []string{"properties", "patternProperties", "additionalProperties", "required"} {
-			e |= c.opaque(path, name, from, to)
+			effect |= c.opaque(path, name, from, to)
 		}
-		return e
+		return effect
 	}
-	if c.spend(len(a.named) + len(b.named) + len(a.required) + len(b.required)) {
+	if c.spend(len(before.named) + len(after.named) + len(before.required) + len(after.required)) {
 		return changed
 	}
-	for _, pattern := range names(a.patterns, b.patterns) {
-		v, ok := a.patterns[pattern]
-		w, ok2 := b.patterns[pattern]
+	for _, pattern := range names(before.patterns, after.patterns) {
+		v, ok := before.patterns[pattern]
+		w, ok2 := after.patterns[pattern]
 		if ok != ok2 {
 			// Without a name, the members that it removes from additionalProperties are unknown.
-			e |= c.keyword(path, "patternProperties", from, to, changed)
+			effect |= c.keyword(path, "patternProperties", from, to, changed)
 			break
 		}
-		e |= c.inside(path+"/patternProperties/"+escape(pattern), l.child(v), r.child(w))
+		effect |= c.inside(path+"/patternProperties/"+escape(pattern), left.child(v), right.child(w))
 	}
-	for _, name := range names(a.named, b.named) {
-		v, ok := a.named[name]
-		w, ok2 := b.named[name]
+	for _, name := range names(before.named, after.named) {
+		v, ok := before.named[name]
+		w, ok2 := after.named[name]
 		at := path + "/properties/" + escape(name)
 		switch {
 		case !ok:
-			e |= c.propertyAdded(at, r.child(w), &a)
+			effect |= c.propertyAdded(at, right.child(w), &before)
 		case !ok2:
-			e |= c.propertyRemoved(at, l.child(v), &a, &b)
+			effect |= c.propertyRemoved(at, left.child(v), &before, &after)
 		default:
-			e |= c.inside(at, l.child(v), r.child(w))
+			effect |= c.inside(at, left.child(v), right.child(w))
 		}
 	}
-	return e | c.required(path, &a, &b) | c.additional(path, &a, &b, from, to)
+	return effect | c.required(path, &before, &after) | c.additional(path, &before, &after, from, to)
 }
 
 // outside returns the effect of a member whose schema changes from l to r, when one of them is the schema of
@@ -90,20 +90,20 @@ func (c *comparer) outside(l, r node, patterns map[string]any) effect {
 }
 
 func (c *comparer) propertyAdded(path string, added node, old *members) effect {
-	e := c.outside(old.others, added, old.patterns)
+	effect := c.outside(old.others, added, old.patterns)
 	class := Compatible
 	switch {
 	case c.section == input && old.open && len(old.patterns) == 0:
 		// Callers don't send undeclared properties.
-	case c.section == input && e&narrowed != 0:
+	case c.section == input && effect&narrowed != 0:
 		class = Breaking
 	case c.section != input && old.others.v == false && len(old.patterns) == 0:
 		class = Warning
-	case c.section != input && e&widened != 0:
+	case c.section != input && effect&widened != 0:
 		class = Breaking
 	}
 	c.add("property_added", path, nil, added.v, class)
-	return e
+	return effect
 }
 
 func (c *comparer) propertyRemoved(path string, removed node, old, now *members) effect {
@@ -120,7 +120,7 @@ func (c *comparer) propertyRemoved(path string, removed node, old, now *members)
 }
 
 // required compares the lists of required members.
-func (c *comparer) required(path string, old, now *members) (e effect) {
+func (c *comparer) required(path string, old, now *members) (effect effect) {
 	path += "/required"
 	for _, name := range names(old.required, now.required) {
 		_, gone := old.named[name]
@@ -130,16 +130,16 @@ func (c *comparer) required(path string, old, now *members) (e effect) {
 		switch was, is := old.required[name], now.required[name]; {
 		case was && is:
 		case is:
-			e |= narrowed
+			effect |= narrowed
 			c.add("required_added", path, nil, name, c.section.class(narrowed))
 		default:
-			e |= widened
+			effect |= widened
 			if !gone { // otherwise the removed property is reported already
 				c.add("required_removed", path, name, nil, c.section.class(widened))
 			}
 		}
 	}
-	return e
+	return effect
 }
 
 // additional compares the rules about members that aren't named.

@@ -32,6 +32,7 @@ type Item struct {
 	From  json.RawMessage `json:"from,omitempty"`
 	To    json.RawMessage `json:"to,omitempty"`
 	Class Class           `json:"class"`
+	Note  string          `json:"note,omitempty"` // such as that the new risk isn't declared
 }
 
 // A Report is the changes from one state of a tool to another.
@@ -91,7 +92,7 @@ func (s *Shape) hash() string {
 func diffTexts(before, after *Shape) (list []Item) {
 	add := func(name string, from, to any) {
 		if a, b := raw(from), raw(to); !bytes.Equal(a, b) {
-			list = append(list, Item{name + "_changed", "/" + name, a, b, Info})
+			list = append(list, Item{Kind: name + "_changed", Path: "/" + name, From: a, To: b, Class: Info})
 		}
 	}
 	text := func(s string) any {

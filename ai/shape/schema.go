@@ -49,15 +49,15 @@ const maxRefs = 16
 // without "$ref". It reports false if no such schema exists.
 func (c *comparer) resolve(n node) (node, bool) {
 	for range maxRefs {
-		m, isObject := n.v.(map[string]any)
+		object, isObject := n.v.(map[string]any)
 		if _, isBool := n.v.(bool); !isObject {
 			return n, isBool
 		}
-		c.spend(len(m))
-		inner, alone := wrapped(m)
-		ref, isRef := m["$ref"].(string)
+		c.spend(len(object))
+		inner, alone := wrapped(object)
+		ref, isRef := object["$ref"].(string)
 		switch {
-		case m["$ref"] != nil && !isRef:
+		case object["$ref"] != nil && !isRef:
 			return n, false
 		case isRef && alone:
 			target, ok := lookup(n.root, ref)
@@ -67,14 +67,14 @@ func (c *comparer) resolve(n node) (node, bool) {
 			n.v, n.ref = target, ref
 		case isRef:
 			// The keywords next to the reference hold too.
-			m = maps.Clone(m)
-			delete(m, "$ref")
-			all, ok := m["allOf"].([]any)
-			if m["allOf"] != nil && !ok {
+			object = maps.Clone(object)
+			delete(object, "$ref")
+			all, ok := object["allOf"].([]any)
+			if object["allOf"] != nil && !ok {
 				return n, false
 			}
-			m["allOf"] = append(slices.Clone(all), map[string]any{"$ref": ref})
-			return n.with(m), true
+			object["allOf"] = append(slices.Clone(all), map[string]any{"$ref": ref})
+			return n.with(object), true
 		case alone:
 			n.v = inner
 		default:
@@ -87,7 +87,7 @@ func (c *comparer) resolve(n node) (node, bool) {
 // wrapped reports whether m means the same as one schema inside it: a reference (inner is nil), or the only schema of
 // an allOf, anyOf or oneOf.
 func wrapped(m map[string]any) (inner any, alone bool) {
-	for keyword, v := range m {
+	for keyword, val := range m {
 		if isAnnotation(keyword) {
 			continue
 		}
@@ -98,7 +98,7 @@ func wrapped(m map[string]any) (inner any, alone bool) {
 		case "$ref":
 			alone = true
 		case "allOf", "anyOf", "oneOf":
-			list, _ := v.([]any)
+			list, _ := val.([]any)
 			if len(list) != 1 {
 				return nil, false
 			}
@@ -181,8 +181,8 @@ func typeOf(v any) typeSet {
 }
 
 // declared returns the types of "type" and "nullable"; false if it doesn't understand them.
-func (c *comparer) declared(m map[string]any) (typeSet, bool) {
-	v, ok := m["type"]
+func (c *comparer) declared(object map[string]any) (typeSet, bool) {
+	v, ok := object["type"]
 	if !ok {
 		return tAll, true
 	}
@@ -191,19 +191,19 @@ func (c *comparer) declared(m map[string]any) (typeSet, bool) {
 		list = []any{v}
 	}
 	c.spend(len(list))
-	var t typeSet
+	var typeSet typeSet
 	for _, e := range list {
 		name, _ := e.(string)
 		one, ok := typeNames[name]
 		if !ok {
 			return tAll, false
 		}
-		t |= one
+		typeSet |= one
 	}
-	if m["nullable"] == true {
-		t |= tNull
+	if object["nullable"] == true {
+		typeSet |= tNull
 	}
-	return t, true
+	return typeSet, true
 }
 
 // maxTypes is the depth to which types looks into unions.
@@ -216,42 +216,42 @@ func (c *comparer) types(n node, depth int) typeSet {
 	if !ok || depth == maxTypes || c.spend(1) {
 		return tAll
 	}
-	m, isObject := n.v.(map[string]any)
+	object, isObject := n.v.(map[string]any)
 	if !isObject {
 		if n.v == false {
 			return 0
 		}
 		return tAll
 	}
-	t, _ := c.declared(m)
-	if list, ok := c.values(m); ok && list != nil {
-		t = 0
+	set, _ := c.declared(object)
+	if list, ok := c.values(object); ok && list != nil {
+		set = 0
 		for _, v := range list {
-			t |= typeOf(v)
+			set |= typeOf(v)
 		}
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		if list, _ := m[keyword].([]any); len(list) > 0 {
+		if list, _ := object[keyword].([]any); len(list) > 0 {
 			var union typeSet
 			for _, branch := range list {
 				union |= c.types(n.child(branch), depth+1)
 			}
-			t &= union
+			set &= union
 		}
 	}
-	if list, ok := m["allOf"].([]any); ok {
+	if list, ok := object["allOf"].([]any); ok {
 		for _, part := range list {
-			t &= c.types(n.child(part), depth+1)
+			set &= c.types(n.child(part), depth+1)
 		}
 	}
-	return t
+	return set
 }
 
 // values returns the values of "enum" and "const" that have a declared type, by their JSON forms; nil without both
 // keywords, and false if it doesn't understand them.
-func (c *comparer) values(m map[string]any) (map[string]any, bool) {
-	enum, hasEnum := m["enum"]
-	constant, hasConst := m["const"]
+func (c *comparer) values(object map[string]any) (map[string]any, bool) {
+	enum, hasEnum := object["enum"]
+	constant, hasConst := object["const"]
 	if !hasEnum && !hasConst {
 		return nil, true
 	}
@@ -262,7 +262,7 @@ func (c *comparer) values(m map[string]any) (map[string]any, bool) {
 	if !hasEnum {
 		list = []any{constant}
 	}
-	t, ok := c.declared(m)
+	typeSet, ok := c.declared(object)
 	if !ok {
 		return nil, false
 	}
@@ -273,7 +273,7 @@ func (c *comparer) values(m map[string]any) (map[string]any, bool) {
 		if c.spend(1+len(text)/32) || err != nil {
 			return nil, false
 		}
-		if t&typeOf(v) != 0 && (!hasConst || string(text) == string(only)) {
+		if typeSet&typeOf(v) != 0 && (!hasConst || string(text) == string(only)) {
 			found[string(text)] = v
 		}
 	}

@@ -14,37 +14,37 @@ type limit struct {
 
 // limitOf returns the lower end of the range of "minimum" and "exclusiveMinimum" for sign 1, and the negated upper
 // end for sign -1. It reports false if it doesn't understand them. Until draft 4, exclusiveMinimum was true or false.
-func limitOf(m map[string]any, name, exclusive string, sign float64) (limit, bool) {
-	l := limit{v: math.Inf(-1)}
-	if v, ok := m[name]; ok {
+func limitOf(object map[string]any, name, exclusive string, sign float64) (limit, bool) {
+	found := limit{v: math.Inf(-1)}
+	if v, ok := object[name]; ok {
 		f, ok := v.(float64)
 		if !ok {
-			return l, false
+			return found, false
 		}
-		l.v = sign * f
+		found.v = sign * f
 	}
-	switch v := m[exclusive].(type) {
+	switch v := object[exclusive].(type) {
 	case float64:
-		if sign*v >= l.v {
-			l = limit{sign * v, true}
+		if sign*v >= found.v {
+			found = limit{sign * v, true}
 		}
 	case bool:
-		l.open = v && m[name] != nil
+		found.open = v && object[name] != nil
 	case nil:
-		if _, ok := m[exclusive]; ok {
-			return l, false
+		if _, ok := object[exclusive]; ok {
+			return found, false
 		}
 	default:
-		return l, false
+		return found, false
 	}
-	return l, true
+	return found, true
 }
 
 // above reports whether l excludes more than o.
 func (l limit) above(o limit) bool { return l.v > o.v || l.v == o.v && l.open && !o.open }
 
 // numbers compares the keywords about numbers.
-func (c *comparer) numbers(path string, from, to map[string]any) (e effect) {
+func (c *comparer) numbers(path string, from, to map[string]any) (effect effect) {
 	for _, end := range []struct {
 		name, exclusive string
 		sign            float64
@@ -52,16 +52,16 @@ func (c *comparer) numbers(path string, from, to map[string]any) (e effect) {
 		a, ok := limitOf(from, end.name, end.exclusive, end.sign)
 		b, ok2 := limitOf(to, end.name, end.exclusive, end.sign)
 		if !ok || !ok2 {
-			e |= c.opaque(path, end.name, from, to) | c.opaque(path, end.exclusive, from, to)
+			effect |= c.opaque(path, end.name, from, to) | c.opaque(path, end.exclusive, from, to)
 			continue
 		}
 		name := end.name
 		if c.equalMember(name, from, to) {
 			name = end.exclusive
 		}
-		e |= c.keyword(path, name, from, to, effects(b.above(a), a.above(b)))
+		effect |= c.keyword(path, name, from, to, effects(b.above(a), a.above(b)))
 	}
-	return e | c.multiples(path, from, to)
+	return effect | c.multiples(path, from, to)
 }
 
 func (c *comparer) multiples(path string, from, to map[string]any) effect {
@@ -78,20 +78,20 @@ func (c *comparer) multiples(path string, from, to map[string]any) effect {
 }
 
 // bounds compares two keywords that bound the number of characters, elements or members.
-func (c *comparer) bounds(path, least, most string, from, to map[string]any) (e effect) {
+func (c *comparer) bounds(path, least, most string, from, to map[string]any) (effect effect) {
 	a, ok := count(from, least, 0)
 	b, ok2 := count(to, least, 0)
 	if ok && ok2 {
-		e = c.keyword(path, least, from, to, effects(a < b, b < a))
+		effect = c.keyword(path, least, from, to, effects(a < b, b < a))
 	} else {
-		e = c.opaque(path, least, from, to)
+		effect = c.opaque(path, least, from, to)
 	}
 	a, ok = count(from, most, math.Inf(1))
 	b, ok2 = count(to, most, math.Inf(1))
 	if ok && ok2 {
-		return e | c.keyword(path, most, from, to, effects(a > b, b > a))
+		return effect | c.keyword(path, most, from, to, effects(a > b, b > a))
 	}
-	return e | c.opaque(path, most, from, to)
+	return effect | c.opaque(path, most, from, to)
 }
 
 func count(m map[string]any, name string, absent float64) (float64, bool) {
@@ -105,32 +105,32 @@ func count(m map[string]any, name string, absent float64) (float64, bool) {
 
 // arrays compares the keywords about arrays, except "contains".
 func (c *comparer) arrays(path string, l, r node, from, to map[string]any) effect {
-	e := c.bounds(path, "minItems", "maxItems", from, to)
+	effect := c.bounds(path, "minItems", "maxItems", from, to)
 	unique, ok := flag(from, "uniqueItems")
 	unique2, ok2 := flag(to, "uniqueItems")
 	if ok && ok2 {
-		e |= c.keyword(path, "uniqueItems", from, to, effects(unique2 && !unique, unique && !unique2))
+		effect |= c.keyword(path, "uniqueItems", from, to, effects(unique2 && !unique, unique && !unique2))
 	} else {
-		e |= c.opaque(path, "uniqueItems", from, to)
+		effect |= c.opaque(path, "uniqueItems", from, to)
 	}
-	a, ok := elementsOf(l, from)
-	b, ok2 := elementsOf(r, to)
+	before, ok := elementsOf(l, from)
+	after, ok2 := elementsOf(r, to)
 	if !ok || !ok2 {
-		return e | c.opaque(path, "items", from, to) | c.opaque(path, "prefixItems", from, to) |
+		return effect | c.opaque(path, "items", from, to) | c.opaque(path, "prefixItems", from, to) |
 			c.opaque(path, "additionalItems", from, to)
 	}
-	longer := b
-	if len(a.first) > len(b.first) {
-		longer = a
+	longer := after
+	if len(before.first) > len(after.first) {
+		longer = before
 	}
 	for i := range longer.first {
-		e |= c.inside(path+longer.name+strconv.Itoa(i), a.at(i), b.at(i))
+		effect |= c.inside(path+longer.name+strconv.Itoa(i), before.at(i), after.at(i))
 	}
-	name := cmp.Or(b.restName, a.restName)
+	name := cmp.Or(after.restName, before.restName)
 	if name == "" {
-		return e // both allow anything
+		return effect // both allow anything
 	}
-	return e | c.inside(path+name, a.rest, b.rest)
+	return effect | c.inside(path+name, before.rest, after.rest)
 }
 
 func flag(m map[string]any, name string) (value, ok bool) {
@@ -152,26 +152,26 @@ type elements struct {
 
 // elementsOf reads "prefixItems" and "items", or "items" and "additionalItems" as before draft 2020-12.
 func elementsOf(n node, m map[string]any) (elements, bool) {
-	e := elements{rest: n.anything(), self: n, name: "/prefixItems/"}
+	elements := elements{rest: n.anything(), self: n, name: "/prefixItems/"}
 	prefix, hasPrefix := m["prefixItems"]
 	rest, hasRest := m["items"]
 	restName := "/items"
 	if list, ok := rest.([]any); ok {
 		if hasPrefix {
-			return e, false
+			return elements, false
 		}
-		e.first, e.name = list, "/items/"
+		elements.first, elements.name = list, "/items/"
 		rest, hasRest = m["additionalItems"]
 		restName = "/additionalItems"
 	} else if hasPrefix {
-		if e.first, ok = prefix.([]any); !ok {
-			return e, false
+		if elements.first, ok = prefix.([]any); !ok {
+			return elements, false
 		}
 	}
 	if hasRest {
-		e.rest, e.restName = n.child(rest), restName
+		elements.rest, elements.restName = n.child(rest), restName
 	}
-	return e, true
+	return elements, true
 }
 
 // at returns the schema of the i-th element.

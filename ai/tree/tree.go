@@ -9,8 +9,11 @@
 //
 //	rye: "files/2"
 //	files:
-//	  "lib/__init__.py": {digest: "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262", mode: "file"}
-//	  "lib/run.sh": {digest: "blake3:e87b065684e1003950e1996781ed3cf0a6c88751726df8b9963694f204905b3d", mode: "exec"}
+//	  "lib/__init__.py": {digest: "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262", mode:
+//
+// "file"}
+//
+//	"lib/run.sh": {digest: "blake3:e87b065684e1003950e1996781ed3cf0a6c88751726df8b9963694f204905b3d", mode: "exec"}
 //
 // The listing is a canonical document (package canon) that is hashed and not stored. Paths are relative to the
 // root, sorted by bytes, and portable as a set. The listing has every regular file below the root except the tool's
@@ -98,27 +101,27 @@ func New(files []File) (*Tree, error) {
 	if err := portable.CheckSet(paths(files)); err != nil {
 		return nil, err
 	}
-	t := &Tree{Files: files}
+	tree := &Tree{Files: files}
 	if len(files) == 0 {
-		return t, nil
+		return tree, nil
 	}
-	e := canon.NewEncoderBytes(nil, &spec)
+	encoder := canon.NewEncoderBytes(nil, &spec)
 	var text [71]byte
 	for i := range files {
 		f := &files[i]
 		if f.Mode != cas.File && f.Mode != cas.Exec {
 			return nil, fmt.Errorf("%+q is neither a file nor executable", f.Path)
 		}
-		e.Begin(0, f.Path)
-		e.StrBytes(0, f.Stripped.Append(text[:0]))
-		e.Str(1, f.Mode.String())
-		e.End()
+		encoder.Begin(0, f.Path)
+		encoder.StrBytes(0, f.Stripped.Append(text[:0]))
+		encoder.Str(1, f.Mode.String())
+		encoder.End()
 	}
-	if err := e.Close(); err != nil {
+	if err := encoder.Close(); err != nil {
 		return nil, err
 	}
-	t.Digest = cas.Sum(e.Bytes())
-	return t, nil
+	tree.Digest = cas.Sum(encoder.Bytes())
+	return tree, nil
 }
 
 func paths(files []File) func(func(string) bool) {
@@ -270,12 +273,12 @@ func (w *walk) dir(dir string) error {
 		w.refuse(dir, err)
 		return nil
 	}
-	for _, e := range entries {
+	for _, entry := range entries {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		name := path.Join(dir, e.Name())
-		if name == w.Except || portable.Droppings(e.Name()) {
+		name := path.Join(dir, entry.Name())
+		if name == w.Except || portable.Droppings(entry.Name()) {
 			continue
 		}
 		// Check before opening anything by the name. This also bounds the depth of directories.
@@ -284,11 +287,11 @@ func (w *walk) dir(dir string) error {
 			continue
 		}
 		switch {
-		case e.IsDir():
+		case entry.IsDir():
 			err = w.dir(name)
-		case e.Type()&fs.ModeSymlink != 0:
+		case entry.Type()&fs.ModeSymlink != 0:
 			w.refuse(name, errLink)
-		case !e.Type().IsRegular():
+		case !entry.Type().IsRegular():
 			w.refuse(name, errSpecial)
 		default:
 			err = w.file(name)

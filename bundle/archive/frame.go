@@ -64,13 +64,13 @@ func (f *frame) fill(n int) ([]byte, error) {
 
 // begin reads the header.
 func (f *frame) begin() error {
-	b, err := f.fill(5)
+	data, err := f.fill(5)
 	if err != nil {
 		return err
 	}
-	flags := b[4]
+	flags := data[4]
 	switch {
-	case binary.LittleEndian.Uint32(b) != frameMagic:
+	case binary.LittleEndian.Uint32(data) != frameMagic:
 		err = errMagic
 	case flags&reservedBits != 0:
 		err = errReserved
@@ -85,20 +85,20 @@ func (f *frame) begin() error {
 	}
 	window, sizes := int64(0), []int{0, 2, 4, 8}[flags>>6]
 	if flags&singleSegment == 0 {
-		if b, err = f.fill(1); err != nil {
+		if data, err = f.fill(1); err != nil {
 			return err
 		}
-		base := int64(1) << (10 + b[0]>>3)
-		window = base + base/8*int64(b[0]&7)
+		base := int64(1) << (10 + data[0]>>3)
+		window = base + base/8*int64(data[0]&7)
 	} else if sizes == 0 {
 		sizes = 1
 	}
-	if b, err = f.fill(sizes); err != nil {
+	if data, err = f.fill(sizes); err != nil {
 		return err
 	}
 	if flags&singleSegment != 0 {
 		var size [8]byte
-		copy(size[:], b)
+		copy(size[:], data)
 		// A size of two bytes lacks an offset of 256, which doesn't matter this far from the limit.
 		window = int64(min(binary.LittleEndian.Uint64(size[:]), MaxWindow+1))
 	}

@@ -28,8 +28,8 @@ var (
 // Read reads an archive to its end and passes everything to the sink. It returns an *Error for an invalid archive.
 // After any error, the sink must discard what it received.
 func Read(ctx context.Context, r io.Reader, sink Sink) (*Head, error) {
-	p := &reader{ctx: ctx, buf: make([]byte, 64<<10)}
-	f := &frame{r: bufio.NewReaderSize(r, 64<<10), out: &p.off}
+	reader := &reader{ctx: ctx, buf: make([]byte, 64<<10)}
+	f := &frame{r: bufio.NewReaderSize(r, 64<<10), out: &reader.off}
 	if err := f.begin(); err != nil {
 		return nil, err
 	}
@@ -39,8 +39,8 @@ func Read(ctx context.Context, r io.Reader, sink Sink) (*Head, error) {
 		return nil, err
 	}
 	defer z.Close()
-	p.frame, p.z = f, z
-	h, err := p.all(sink)
+	reader.frame, reader.z = f, z
+	h, err := reader.all(sink)
 	if err != nil {
 		return nil, err
 	}
@@ -129,15 +129,15 @@ func (p *reader) decoding(err error) error {
 func (p *reader) fail(err error) error { return &Error{Offset: p.off, Entry: p.entry, Err: err} }
 
 func (p *reader) all(sink Sink) (*Head, error) {
-	h, err := p.head()
+	head, err := p.head()
 	if err != nil {
 		return nil, err
 	}
-	if err := sink.Begin(h); err != nil {
+	if err := sink.Begin(head); err != nil {
 		return nil, err
 	}
-	for i := range h.entries() {
-		if err := p.file(h.entry(i), sink); err != nil {
+	for i := range head.entries() {
+		if err := p.file(head.entry(i), sink); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +151,7 @@ func (p *reader) all(sink Sink) (*Head, error) {
 	case err != io.EOF:
 		return nil, p.decoding(err)
 	}
-	return h, p.frame.end()
+	return head, p.frame.end()
 }
 
 // head reads the manifest and its signatures.
@@ -166,18 +166,18 @@ func (p *reader) head() (*Head, error) {
 	from := p.off
 	var body bytes.Buffer
 	body.Grow(int(min(size, 16<<20))) // the archive may lack the rest of the declared size
-	h := &Head{}
-	h.List, err = manifest.ReadFileList(io.TeeReader(io.LimitReader(p, size), &body), func(f *manifest.File) error {
-		h.Files = append(h.Files, *f)
+	head := &Head{}
+	head.List, err = manifest.ReadFileList(io.TeeReader(io.LimitReader(p, size), &body), func(f *manifest.File) error {
+		head.Files = append(head.Files, *f)
 		return nil
 	})
 	if err != nil {
 		return nil, p.reading(from, err)
 	}
-	if h.Body = body.Bytes(); int64(len(h.Body)) != size {
+	if head.Body = body.Bytes(); int64(len(head.Body)) != size {
 		return nil, p.fail(io.ErrUnexpectedEOF)
 	}
-	if err := h.fits(); err != nil {
+	if err := head.fits(); err != nil {
 		return nil, p.fail(err)
 	}
 	if err := p.zeros(padding(size)); err != nil {
@@ -193,17 +193,17 @@ func (p *reader) head() (*Head, error) {
 	if _, err := io.ReadFull(p, lines); err != nil {
 		return nil, err
 	}
-	if err := h.sign(lines); err != nil {
+	if err := head.sign(lines); err != nil {
 		return nil, p.fail(err)
 	}
 	if err := p.zeros(padding(size)); err != nil {
 		return nil, err
 	}
-	return h, p.keys(h)
+	return head, p.keys(head)
 }
 
 // keys reads the keys of the signers if they come next.
-func (p *reader) keys(h *Head) (err error) {
+func (p *reader) keys(head *Head) (err error) {
 	block := make([]byte, blockSize)
 	n, _ := io.ReadFull(p, block) // reading the first file reports a short block
 	size := sizeOf(block)
@@ -216,7 +216,7 @@ func (p *reader) keys(h *Head) (err error) {
 	if _, err := io.ReadFull(p, lines); err != nil {
 		return err
 	}
-	if h.Keys, err = manifest.ParseSignerKeys(lines, h.List.Signatures); err != nil {
+	if head.Keys, err = manifest.ParseSignerKeys(lines, head.List.Signatures); err != nil {
 		return p.fail(err)
 	}
 	return p.zeros(padding(size))
@@ -256,10 +256,10 @@ func (p *reader) first(name string, otherwise error) (int64, error) {
 }
 
 // file reads one entry and passes it to the sink.
-func (p *reader) file(e Entry, sink Sink) error {
-	p.entry = e.name()
+func (p *reader) file(entry Entry, sink Sink) error {
+	p.entry = entry.name()
 	at := p.off
-	p.want = appendHeader(p.want[:0], p.entry, e.Mode, e.Size)
+	p.want = appendHeader(p.want[:0], p.entry, entry.Mode, entry.Size)
 	got := p.buf[:len(p.want)]
 	if _, err := io.ReadFull(p, got); err != nil {
 		return err
@@ -267,20 +267,20 @@ func (p *reader) file(e Entry, sink Sink) error {
 	if !bytes.Equal(got, p.want) {
 		return &Error{Offset: at, Entry: p.entry, Err: errHeader}
 	}
-	c := content{r: cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: e.Digest}, Size: e.Size},
-		io.NopCloser(io.LimitReader(p, e.Size)))}
-	if err := sink.File(e, &c); err != nil {
+	content := content{r: cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: entry.Digest}, Size: entry.Size},
+		io.NopCloser(io.LimitReader(p, entry.Size)))}
+	if err := sink.File(entry, &content); err != nil {
 		return err
 	}
-	seen := c.err != nil
-	for c.err == nil {
-		c.Read(p.buf)
+	seen := content.err != nil
+	for content.err == nil {
+		content.Read(p.buf)
 	}
-	if _, damaged := errors.AsType[*cas.DamagedError](c.err); c.err != io.EOF &&
-		(!damaged || !seen || p.off != at+int64(len(p.want))+e.Size) {
-		return p.reading(p.off, c.err)
+	if _, damaged := errors.AsType[*cas.DamagedError](content.err); content.err != io.EOF &&
+		(!damaged || !seen || p.off != at+int64(len(p.want))+entry.Size) {
+		return p.reading(p.off, content.err)
 	}
-	return p.zeros(padding(e.Size))
+	return p.zeros(padding(entry.Size))
 }
 
 // A content is the reader of one file. It keeps the error that ended it.

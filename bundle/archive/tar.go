@@ -52,27 +52,27 @@ func paxRecord(name string) string {
 func appendBlock(dst []byte, name string, mode cas.Mode, size int64, kind byte) []byte {
 	from := len(dst)
 	dst = append(dst, zeros[:blockSize]...)
-	b := dst[from:]
-	copy(b, name)
-	octal(b[atMode:], 7, 0o644)
+	data := dst[from:]
+	copy(data, name)
+	octal(data[atMode:], 7, 0o644)
 	if mode == cas.Exec {
-		octal(b[atMode:], 7, 0o755)
+		octal(data[atMode:], 7, 0o755)
 	}
-	octal(b[atUID:], 7, 0)
-	octal(b[atGID:], 7, 0)
-	octal(b[atSize:], octalSize, size)
-	octal(b[atTime:], octalSize, 0)
-	b[atType] = kind
-	copy(b[atMagic:], "ustar\x0000")
-	octal(b[atMajor:], 7, 0)
-	octal(b[atMinor:], 7, 0)
+	octal(data[atUID:], 7, 0)
+	octal(data[atGID:], 7, 0)
+	octal(data[atSize:], octalSize, size)
+	octal(data[atTime:], octalSize, 0)
+	data[atType] = kind
+	copy(data[atMagic:], "ustar\x0000")
+	octal(data[atMajor:], 7, 0)
+	octal(data[atMinor:], 7, 0)
 
 	sum := 8 * int64(' ') // the field itself counts as spaces
-	for _, c := range b {
+	for _, c := range data {
 		sum += int64(c)
 	}
-	octal(b[atSum:], 6, sum)
-	b[atSum+7] = ' '
+	octal(data[atSum:], 6, sum)
+	data[atSum+7] = ' '
 	return dst
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -18,32 +19,37 @@ const (
 	windowFiles = 1 << 10
 )
 
+// FileName is the name of the file that an archive gets if its maker gives none.
+func FileName(id, version string) string {
+	return strings.ReplaceAll(id, "/", "-") + "-" + version + ".tar.zst"
+}
+
 // Write writes the archive of a manifest and its signatures, with the files from src and those of the keys that
 // signed. body has no signature lines. The same arguments give the same bytes. After an error, w has received no
 // valid archive.
 func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Signatures, src cas.Getter,
 	keys ...manifest.SignerKey) error {
-	h, err := newHead(body, signatures)
+	head, err := newHead(body, signatures)
 	if err == nil {
-		err = h.fits()
+		err = head.fits()
 	}
 	if err != nil {
 		return err
 	}
 	// The number of encoders is fixed, so that the bytes don't depend on the machine.
-	z, err := zstd.NewWriter(w, zstd.WithEncoderCRC(true), zstd.WithWindowSize(encoderWindow),
+	encoder, err := zstd.NewWriter(w, zstd.WithEncoderCRC(true), zstd.WithWindowSize(encoderWindow),
 		zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return err
 	}
-	p := &writer{ctx: ctx, z: z, src: src, buf: make([]byte, 64<<10)}
+	p := &writer{ctx: ctx, z: encoder, src: src, buf: make([]byte, 64<<10)}
 	p.lot.buf = make([]byte, 0, windowBytes)
-	h.Keys = keys
-	if err := p.all(h); err != nil {
-		z.Reset(nil) // ends its goroutines
+	head.Keys = keys
+	if err := p.all(head); err != nil {
+		encoder.Reset(nil) // ends its goroutines
 		return err
 	}
-	return z.Close()
+	return encoder.Close()
 }
 
 // encoderWindow is the window that Write uses, half of the largest that readers accept.
@@ -66,32 +72,33 @@ type lot struct {
 	buf     []byte
 }
 
-func (p *writer) all(h *Head) error {
-	if err := p.bytes(manifestName, h.Body); err != nil {
+func (p *writer) all(head *Head) error {
+	if err := p.bytes(manifestName, head.Body); err != nil {
 		return err
 	}
-	if err := p.bytes(signaturesName, h.List.Signatures.Append(nil)); err != nil {
+	if err := p.bytes(signaturesName, head.List.Signatures.Append(nil)); err != nil {
 		return err
 	}
-	if keys := manifest.AppendSignerKeys(nil, h.List.Signatures, h.Keys); len(keys) > 0 {
+	if keys := manifest.AppendSignerKeys(nil, head.List.Signatures, head.Keys); len(keys) > 0 {
 		if err := p.bytes(keysName, keys); err != nil {
 			return err
 		}
 	}
-	for i := range h.entries() {
-		e := h.entry(i)
-		if e.Size > wholeFile || len(p.lot.entries) == windowFiles || int64(len(p.lot.buf))+e.Size > windowBytes {
+	for i := range head.entries() {
+		entry := head.entry(i)
+		if entry.Size > wholeFile || len(p.lot.entries) == windowFiles ||
+			int64(len(p.lot.buf))+entry.Size > windowBytes {
 			if err := p.flush(); err != nil {
 				return err
 			}
 		}
-		if e.Size > wholeFile {
-			if err := p.stream(e); err != nil {
+		if entry.Size > wholeFile {
+			if err := p.stream(entry); err != nil {
 				return err
 			}
 			continue
 		}
-		p.lot.add(e)
+		p.lot.add(entry)
 	}
 	if err := p.flush(); err != nil {
 		return err
@@ -126,22 +133,22 @@ func (p *writer) entry(name string, mode cas.Mode, b []byte) error {
 }
 
 // stream writes a large file.
-func (p *writer) stream(e Entry) error {
-	o, err := p.src.Get(p.ctx, cas.ID{Kind: cas.Blob, Digest: e.Digest})
+func (p *writer) stream(entry Entry) error {
+	object, err := p.src.Get(p.ctx, cas.ID{Kind: cas.Blob, Digest: entry.Digest})
 	if err != nil {
-		return missing(e, err)
+		return missing(entry, err)
 	}
-	defer o.Close()
-	if o.Size != e.Size {
-		return missing(e, otherSize(e.Size, o.Size))
+	defer object.Close()
+	if object.Size != entry.Size {
+		return missing(entry, otherSize(entry.Size, object.Size))
 	}
-	if err := p.head(e.name(), e.Mode, e.Size); err != nil {
+	if err := p.head(entry.name(), entry.Mode, entry.Size); err != nil {
 		return err
 	}
-	if err := p.copyAll(o); err != nil {
-		return missing(e, err)
+	if err := p.copyAll(object); err != nil {
+		return missing(entry, err)
 	}
-	return p.pad(e.Size)
+	return p.pad(entry.Size)
 }
 
 func (p *writer) copyAll(o cas.Object) error {
@@ -175,23 +182,23 @@ func (l *lot) content(i int) []byte { return l.buf[l.from[i] : int64(l.from[i])+
 
 // flush reads the files of the lot and writes them.
 func (p *writer) flush() error {
-	l := &p.lot
+	lot := &p.lot
 	fill := func(i int, o cas.Object) error {
-		err := readAll(o, l.content(i))
+		err := readAll(o, lot.content(i))
 		if err != nil {
-			return missing(l.entries[i], err)
+			return missing(lot.entries[i], err)
 		}
 		return nil
 	}
 	if err := p.get(fill); err != nil {
 		return err
 	}
-	for i, e := range l.entries {
-		if err := p.entry(e.name(), e.Mode, l.content(i)); err != nil {
+	for i, e := range lot.entries {
+		if err := p.entry(e.name(), e.Mode, lot.content(i)); err != nil {
 			return err
 		}
 	}
-	l.entries, l.ids, l.from, l.buf = l.entries[:0], l.ids[:0], l.from[:0], l.buf[:0]
+	lot.entries, lot.ids, lot.from, lot.buf = lot.entries[:0], lot.ids[:0], lot.from[:0], lot.buf[:0]
 	return context.Cause(p.ctx)
 }
 

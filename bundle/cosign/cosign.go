@@ -24,6 +24,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -36,6 +37,9 @@ type Change struct {
 	Time    time.Time
 	Store   func(write bool) (*disk.Store, error) // fs.ErrNotExist if it is missing and isn't created
 	Counted func(io.Reader) io.Reader             // wraps the reader of an archive
+	Journal *rollback.Journal                     // of released versions, which Embed doesn't change
+	// Keys returns the public keys of signers, which a plugin carries; nil leaves those that it has.
+	Keys func(manifest.Signatures) []manifest.SignerKey
 }
 
 // Check verifies the bundle, except that its signers needn't be sufficient yet, and makes sure that the manifest in
@@ -47,21 +51,21 @@ func (c *Change) Check(ctx context.Context) error {
 		return err
 	}
 	o.AllowExtra = true
-	r, err := bundle.Verify(ctx, c.Bundle.Source(c.Counted), o)
+	report, err := bundle.Verify(ctx, c.Bundle.Source(c.Counted), o)
 	if err != nil {
 		return err
 	}
-	r.Failures = slices.DeleteFunc(r.Failures, func(f *bundle.Failure) bool {
+	report.Failures = slices.DeleteFunc(report.Failures, func(f *bundle.Failure) bool {
 		no, ok := errors.AsType[*bundle.NotAdmittedError](f.Err)
 		return f.Check == bundle.CheckSignatures && ok && no.Decision.Code != policy.DigestRevoked
 	})
-	if len(r.Failures) > 0 {
-		return &install.RefusedError{Report: r}
+	if len(report.Failures) > 0 {
+		return &install.RefusedError{Report: report}
 	}
 	if err := c.Bundle.Read(ctx); err != nil {
 		return err
 	}
-	if c.Bundle.Bundle.ID != r.ID {
+	if c.Bundle.Bundle.ID != report.ID {
 		return c.conflict()
 	}
 	return nil
@@ -118,18 +122,18 @@ func (c *Change) WriteSignatures(ctx context.Context) error {
 			return err
 		}
 	}
-	s, err := c.Store(!inProject)
+	store, err := c.Store(!inProject)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the manifest has them
 	}
 	if err != nil {
 		return err
 	}
-	if id, err := s.Ref(install.Ref(c.Bundle.Bundle.ID)); inProject &&
+	if id, err := store.Ref(install.Ref(c.Bundle.Bundle.ID)); inProject &&
 		(err != nil || id.Digest != c.Bundle.Bundle.ID) {
 		return nil // the manifest has them
 	}
-	return install.Keep(ctx, s, c.Bundle.Bundle, body, c.Verify)
+	return install.Keep(ctx, store, c.Bundle.Bundle, body, c.Verify)
 }
 
 // Take adds signatures of the same manifest, made elsewhere, to that of a project's bundle, and reports whether that
@@ -153,10 +157,7 @@ func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) 
 	if err := c.Check(ctx); err != nil {
 		return "", 0, err
 	}
-	home, err := bundle.ManifestPath(c.Bundle.ID)
-	if err != nil {
-		return "", 0, err
-	}
+	home := c.Bundle.Bundle.Layout().Manifest
 	if strings.EqualFold(name, path.Base(home)) {
 		return "", 0, fault.New(fault.Validation, "%q is the manifest's own name: choose another one for the document",
 			name)
@@ -168,6 +169,9 @@ func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) 
 	}
 	if list.ID == old.ID {
 		list.Document = old.Document // the manifest names it already
+	}
+	if err := c.Journal.CheckNew(list); err != nil {
+		return "", 0, err
 	}
 	if err := list.Sign(c.Key, c.Time); err != nil {
 		return "", 0, err
@@ -187,20 +191,20 @@ func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) 
 
 // keep stores the changed manifest if the store has the old one.
 func (c *Change) keep(ctx context.Context, was cas.Digest, body, doc []byte) error {
-	s, err := c.Store(false)
+	store, err := c.Store(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := s.Ref(install.Ref(was)); err != nil {
+	if _, err := store.Ref(install.Ref(was)); err != nil {
 		return nil // rye bundle create stores it
 	}
-	if _, err := s.Put(ctx, cas.Blob, bytes.NewReader(doc)); err != nil {
+	if _, err := store.Put(ctx, cas.Blob, bytes.NewReader(doc)); err != nil {
 		return err
 	}
-	return install.Keep(ctx, s, c.Bundle.Bundle, body, c.Verify)
+	return install.Keep(ctx, store, c.Bundle.Bundle, body, c.Verify)
 }
 
 func (c *Change) conflict() error {
@@ -211,10 +215,7 @@ func (c *Change) conflict() error {
 // write replaces the manifest of a project's bundle, unless another process has replaced it: that is a conflict. It
 // keeps signatures that were added meanwhile. first runs after all checks.
 func (c *Change) write(ctx context.Context, was cas.Digest, body []byte, first func(*osfile.Dir) error) error {
-	at, err := bundle.ManifestPath(c.Bundle.ID)
-	if err != nil {
-		return err
-	}
+	at := c.Bundle.Bundle.Layout().Manifest
 	unlock, err := trust.LockPolicy(ctx, filepath.Join(c.Bundle.Dir, filepath.FromSlash(at)))
 	if err != nil {
 		return err
@@ -247,5 +248,22 @@ func (c *Change) write(ctx context.Context, was cas.Digest, body []byte, first f
 			return err
 		}
 	}
+	if next.Plugin != "" && c.Keys != nil {
+		old, _ := d.Read(bundle.PluginKeys, maxKeys) // a missing or foreign one is written anew
+		known := c.Keys(next.Signatures)
+		if !c.Key.IsZero() {
+			known = append(known, manifest.SignerKey{Public: c.Key.Public()})
+		}
+		text, err := bundle.SignersOf(next.Signatures, known, old)
+		if err != nil {
+			return err
+		}
+		if err := d.Write(bundle.PluginKeys, 0o644, false, text); err != nil {
+			return err
+		}
+	}
 	return d.Write(at, 0o644, false, manifest.Join(nil, body, next.Signatures))
 }
+
+// maxKeys is the most bytes of a plugin's list of signers.
+const maxKeys = 1 << 20

@@ -22,11 +22,11 @@ func (c *Change) SignStatement(envelope []byte) (*Statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Statement{Envelope: envelope, Signatures: len(signers)}
+	statement := &Statement{Envelope: envelope, Signatures: len(signers)}
 	if slices.ContainsFunc(signers, func(k key.Public) bool {
 		return k.Fingerprint() == c.Key.Public().Fingerprint()
 	}) {
-		return s, nil
+		return statement, nil
 	}
 	e, err := attest.ParseEnvelope(envelope)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Change) SignStatement(envelope []byte) (*Statement, error) {
 	if err := e.Sign(c.Key); err != nil {
 		return nil, err
 	}
-	s.Envelope, err = e.Append(nil)
-	s.Signatures, s.Changed = s.Signatures+1, true
-	return s, err
+	statement.Envelope, err = e.Append(nil)
+	statement.Signatures, statement.Changed = statement.Signatures+1, true
+	return statement, err
 }

@@ -51,7 +51,9 @@ func (c *creation) check(ctx context.Context) error {
 		return err
 	}
 	bundle.Revoked(k.Trust, k.name(), k.files, func(f *manifest.File, d policy.Decision) {
-		k.problem(f.Path, "", &bundle.NotAdmittedError{Name: f.Path, Decision: d})
+		if f.Ref == "" {
+			k.problem(f.Path, "", &bundle.NotAdmittedError{Name: f.Path, Decision: d})
+		}
 	})
 	scanned := make(chan error, 1)
 	go func() { scanned <- k.scan(ctx) }()
@@ -64,11 +66,11 @@ func (k *check) look(ctx context.Context) error {
 	// k.file writes into the list, so another list must be read meanwhile.
 	k.asked = &bundle.Listing{Trust: k.Trust, Listed: k.lists}
 	var err error
-	if k.space, k.view, err = bundle.View(ctx, k.Store, k.Recipe.ID, slices.Clone(k.files), k.Below,
+	if k.space, k.view, err = bundle.View(ctx, k.Store, &k.headed, slices.Clone(k.files), k.Below,
 		k.asked); err != nil {
 		return err
 	}
-	k.space.Dir = filepath.Join(k.Dir, dotAI)
+	k.space.Dir = filepath.Join(k.Dir, filepath.FromSlash(k.layout.Items))
 	k.admitter = ai.NewAdmitter(k.view, k.asked)
 	for _, w := range k.view.Warnings() {
 		if w.Space == k.space {
@@ -84,7 +86,7 @@ func (k *check) look(ctx context.Context) error {
 	}
 	for _, p := range listing.Problems {
 		if p.Space == k.space {
-			k.problem(dotAI+"/"+p.Path, refOf(p), p.Err)
+			k.problem(k.layout.Items+"/"+p.Path, refOf(p), p.Err)
 		}
 	}
 	for _, f := range listing.Files {
@@ -113,13 +115,13 @@ func (k *check) lists(raw cas.Digest) bool {
 
 // file checks one file. An error is about the store or the context.
 func (k *check) file(ctx context.Context, i int) error {
-	f := &k.files[i]
-	if found, ok := secret.Named(f.Path); ok && k.Recipe.Allows(f.Path) == "" {
-		k.problem(f.Path, "", &SecretError{found})
+	file := &k.files[i]
+	if found, ok := secret.Named(file.Path); ok && !k.allows(file.Path) {
+		k.problem(file.Path, "", &SecretError{found})
 	}
-	if in, ok := strings.CutPrefix(f.Path, dotAI+"/"); ok {
+	if in, ok := k.layout.In(file.Path); ok {
 		if !k.kinds[firstOf(in)] {
-			k.problem(f.Path, "", errNoKind)
+			k.problem(file.Path, "", errNoKind)
 		}
 		if at, ok := k.items[in]; ok {
 			isItem, err := k.item(ctx, i, at)
@@ -127,13 +129,15 @@ func (k *check) file(ctx context.Context, i int) error {
 				return err
 			}
 		}
-	} else if f.Path == dotAI {
-		k.problem(f.Path, "", errNoAI)
-	} else if portable.Fold(firstOf(f.Path)) == dotAI {
-		k.problem(f.Path, "", errOtherAI)
+	} else if k.Recipe.Plugin {
+		// .ai is a directory like any other
+	} else if file.Path == dotAI {
+		k.problem(file.Path, "", errNoAI)
+	} else if portable.Fold(firstOf(file.Path)) == dotAI {
+		k.problem(file.Path, "", errOtherAI)
 	}
 	if k.read[i] {
-		k.told(f, k.secrets[f.Path])
+		k.told(file, k.secrets[file.Path])
 		return nil
 	}
 	k.assets.Lock()
@@ -154,7 +158,7 @@ func (k *check) scan(ctx context.Context) error {
 
 // item checks a possible item, and reports whether it is one.
 func (k *check) item(ctx context.Context, i int, at ai.File) (bool, error) {
-	f := &k.files[i]
+	file := &k.files[i]
 	it, err := k.view.Load(ctx, at)
 	switch {
 	case ctx.Err() != nil:
@@ -162,20 +166,23 @@ func (k *check) item(ctx context.Context, i int, at ai.File) (bool, error) {
 	case errors.Is(err, ai.ErrAsset) && !errors.Is(err, ai.ErrGone):
 		return false, nil
 	case err != nil:
-		k.problem(f.Path, at.Ref.String(), reason(err))
+		k.problem(file.Path, at.Ref.String(), reason(err))
 		return false, nil
 	}
-	f.Ref, f.Version = it.Ref.String(), it.Model.Version
-	bad := func(err error) { k.problem(f.Path, f.Ref, err) }
+	file.Ref, file.Version = it.Ref.String(), it.Model.Version
+	bad := func(err error) { k.problem(file.Path, file.Ref, err) }
 	if it.Model.Invalid() {
 		bad(&InvalidError{it.Ref, it.Model.Problems})
 	}
-	a, err := k.admitter.Admit(ctx, it, policy.ToUse)
+	if err := bundle.MayHave(&k.headed, it.Model); err != nil {
+		bad(err)
+	}
+	admission, err := k.admitter.Admit(ctx, it, policy.ToUse)
 	if ctx.Err() != nil {
 		return true, context.Cause(ctx)
 	}
-	if err == nil && a.Decision.Allowed {
-		if files := k.asked.Unlisted(a); len(files) > 0 {
+	if err == nil && admission.Decision.Allowed {
+		if files := k.asked.Unlisted(admission); len(files) > 0 {
 			bad(unlisted(it.Ref, files))
 		}
 		return true, k.searchItem(i, it)
@@ -185,7 +192,7 @@ func (k *check) item(ctx context.Context, i int, at ai.File) (bool, error) {
 		bad(helper)
 	}
 	if err == nil {
-		bad(ai.NotAdmitted(it.Ref, f.Path, a.Decision))
+		bad(ai.NotAdmitted(it.Ref, file.Path, admission.Decision))
 	} else if helper == nil {
 		bad(reason(err))
 	}
@@ -219,7 +226,7 @@ func (k *check) helpers(ctx context.Context, it *ai.Item, admitted error) error 
 	case !differs:
 		return nil
 	}
-	prefix := dotAI + "/" + dir + "/"
+	prefix := k.layout.Items + "/" + dir + "/"
 	if below != "" {
 		prefix += below + "/"
 	}
@@ -246,7 +253,7 @@ func (k *check) searchItem(i int, it *ai.Item) error {
 // search searches the bytes of a file for secrets.
 func (k *check) search(f *manifest.File, r io.Reader) error {
 	found, err := k.scanners.scan(f.Path, r)
-	if err == nil && k.Recipe.Allows(f.Path) == "" {
+	if err == nil && !k.allows(f.Path) {
 		k.told(f, found)
 	}
 	return err

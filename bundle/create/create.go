@@ -26,6 +26,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -47,15 +48,18 @@ type Options struct {
 	Listed func(raw cas.Digest) bool
 	Store  Store
 	// Sign adds signatures to the manifest.
+	// Keys returns the public keys of signers, which a plugin carries. Optional.
+	Keys func(manifest.Signatures) []manifest.SignerKey
 	Sign func(*manifest.Document) error
 	// Lock locks a manifest's path against other writers until unlock is called. Create calls unlock after it has
 	// merged their signatures and written. A path without a manifest needs no lock. Nil: no other process writes it.
 	Lock func(ctx context.Context, path string) (unlock func(), err error)
 
-	Cache    *statcache.Cache // caches digests of files; nil: read all files
-	Memory   *Memory          // caches results of checks; nil: check everything
-	Paranoid bool             // ignore both caches
-	DryRun   bool             // stop before signing and writing; the caller discards the Store
+	Cache    *statcache.Cache  // caches digests of files; nil: read all files
+	Memory   *Memory           // caches results of checks; nil: check everything
+	Journal  *rollback.Journal // of released versions, which never change; nil: none is known
+	Paranoid bool              // ignore both caches
+	DryRun   bool              // stop before signing and writing; the caller discards the Store
 	Progress func(files, bytes int64)
 
 	// noModes is set if the file system has no executable bits.
@@ -82,18 +86,17 @@ type Result struct {
 //
 // Create checks the stored bytes. Files that change meanwhile therefore make another bundle, but never one with
 // unchecked content.
-func Create(ctx context.Context, o Options) (*Result, error) {
+func Create(ctx context.Context, options Options) (*Result, error) {
 	if runtime.GOOS == "windows" {
-		o.noModes = true
+		options.noModes = true
 	}
-	to, err := bundle.ManifestPath(o.Recipe.ID)
-	if err != nil {
-		return nil, err
+	list := options.head()
+	layout := bundle.LayoutOf(&list)
+	if options.Memory != nil && options.Memory.Under.IsZero() {
+		options.Memory = nil
 	}
-	if o.Memory != nil && o.Memory.Under.IsZero() {
-		o.Memory = nil
-	}
-	c := &creation{Options: o, result: &Result{Path: to}, secrets: map[string][]secret.Finding{}}
+	c := &creation{Options: options, headed: list, layout: layout, result: &Result{Path: layout.Manifest},
+		secrets: map[string][]secret.Finding{}}
 	defer c.flushing.Wait()
 	if err := c.create(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -107,6 +110,8 @@ func Create(ctx context.Context, o Options) (*Result, error) {
 // A creation is the state of one Create.
 type creation struct {
 	Options
+	headed manifest.FileList // the manifest without the files
+	layout bundle.Layout
 	result *Result
 	old    *bundle.Bundle // the existing manifest, or nil
 	oldRaw []byte         // its bytes
@@ -139,7 +144,7 @@ func (c *creation) create(ctx context.Context) error {
 		defer close(read)
 		c.readOld(root)
 	}()
-	if c.noModes { // the last manifest knows which files are executable
+	if c.noModes || c.Recipe.Plugin { // the last manifest knows which files are executable, and its evidence
 		<-read
 	}
 	err = c.collect(ctx)
@@ -180,7 +185,7 @@ func (c *creation) collect(ctx context.Context) error {
 	defer batch.Close()
 	var mu sync.Mutex
 	var dirs [][]listed
-	o := worktree.Options{Skip: c.skip, Progress: c.Progress, Look: c.look, Files: func(of []worktree.File) {
+	options := worktree.Options{Skip: c.skip, Progress: c.Progress, Look: c.look, Files: func(of []worktree.File) {
 		list := make([]listed, len(of))
 		for i, f := range of {
 			list[i] = listed{manifest.File{Path: f.Path, Digest: f.Digest, Size: f.Size,
@@ -191,9 +196,9 @@ func (c *creation) collect(ctx context.Context) error {
 		dirs = append(dirs, list)
 	}}
 	if !c.Paranoid {
-		o.Cache = c.Cache
+		options.Cache = c.Cache
 	}
-	made, err := worktree.Import(ctx, batch, c.Dir, o)
+	made, err := worktree.Import(ctx, batch, c.Dir, options)
 	if refused, ok := errors.AsType[*worktree.RefusedError](err); ok {
 		for _, p := range refused.Problems {
 			c.problem(p.Path, "", p.Err)
@@ -210,8 +215,8 @@ func (c *creation) collect(ctx context.Context) error {
 	if !c.noModes {
 		c.result.Tree = made.ID.Digest
 	}
-	if o.Cache != nil {
-		c.flushing.Go(func() { o.Cache.Flush(ctx) })
+	if options.Cache != nil {
+		c.flushing.Go(func() { options.Cache.Flush(ctx) })
 	}
 	committed := make(chan error, 1)
 	go func() { committed <- batch.Commit(ctx) }()
@@ -263,7 +268,7 @@ func (c *creation) list(dirs [][]listed) {
 // look searches a file for secrets while it is read. check reports the result once the items are known.
 func (c *creation) look(path string, r io.Reader) error {
 	found, err := c.scanners.scan(path, r)
-	if err != nil || len(found) == 0 || c.Recipe.Allows(path) != "" {
+	if err != nil || len(found) == 0 || c.allows(path) {
 		return err
 	}
 	c.mu.Lock()
@@ -275,6 +280,9 @@ func (c *creation) look(path string, r io.Reader) error {
 // skip reports which paths the bundle leaves out. It enters every directory in .ai, because a tool's files outside
 // the bundle must be found.
 func (c *creation) skip(path string, dir bool) bool {
+	if c.Recipe.Plugin {
+		return path == ".git" || !dir && c.ofManifest(path)
+	}
 	if path == ".ai" {
 		return false
 	}
@@ -352,10 +360,14 @@ func (c *creation) entrypoint() {
 }
 
 // head returns the manifest's fields other than the files.
-func (c *creation) head() manifest.FileList {
-	r := c.Recipe
-	return manifest.FileList{BundleID: r.ID, Version: r.Version, Description: r.Description, License: r.License,
+func (o *Options) head() manifest.FileList {
+	r := o.Recipe
+	list := manifest.FileList{BundleID: r.ID, Version: r.Version, Description: r.Description, License: r.License,
 		Entrypoint: r.Entrypoint, Expires: r.Expires, Requires: r.Requires}
+	if r.Plugin {
+		list.Plugin = manifest.PluginVersion
+	}
+	return list
 }
 
 // encode makes the manifest's body in advance. body reports its errors.
@@ -400,7 +412,7 @@ func (c *creation) same(head *manifest.FileList) ([]byte, bool) {
 	}
 	o := c.old.FileList
 	if o.BundleID != head.BundleID || o.Version != head.Version || o.Description != head.Description ||
-		o.License != head.License ||
+		o.License != head.License || o.Plugin != head.Plugin ||
 		o.Entrypoint != head.Entrypoint || !o.Expires.Equal(head.Expires) ||
 		!slices.Equal(o.Requires, sortedRequires(head.Requires)) ||
 		!slices.Equal(c.old.Files, c.files) {
@@ -417,6 +429,15 @@ func sortedRequires(all []manifest.Require) []manifest.Require {
 	})
 }
 
+// unreleased returns the new manifest. It refuses one that differs from a released one of the same version.
+func (c *creation) unreleased() ([]byte, *manifest.FileList, error) {
+	body, list, err := c.body()
+	if err == nil {
+		err = c.Journal.CheckNew(list)
+	}
+	return body, list, err
+}
+
 // finish signs the manifest and writes it, as the last step.
 func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest) error {
 	for i := range c.files {
@@ -425,7 +446,7 @@ func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest) 
 		}
 	}
 	if c.DryRun {
-		_, list, err := c.body()
+		_, list, err := c.unreleased()
 		c.result.Bundle = bundle.Bundle{FileList: list, Files: c.files}
 		return err
 	}
@@ -462,7 +483,7 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 		defer unlock()
 	}
 	c.readOld(root)
-	body, list, err := c.body()
+	body, list, err := c.unreleased()
 	if err != nil {
 		return err
 	}
@@ -488,6 +509,9 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if err := c.writeKeys(root, list); err != nil {
+		return err
 	}
 	lines := list.Signatures.Append(nil)
 	if rest, ok := bytes.CutPrefix(c.oldRaw, lines); ok && bytes.Equal(rest, body) {

@@ -27,13 +27,13 @@ func (c *creation) state() cas.Digest {
 	if c.Memory == nil {
 		return cas.Digest{}
 	}
-	h := cas.NewHasher()
-	w := bufio.NewWriterSize(h, 32<<10) // hashing large blocks is far faster
+	hasher := cas.NewHasher()
+	writer := bufio.NewWriterSize(hasher, 32<<10) // hashing large blocks is far faster
 	text := func(s string) {
-		w.Write(binary.BigEndian.AppendUint32(w.AvailableBuffer(), uint32(len(s))))
-		w.WriteString(s)
+		writer.Write(binary.BigEndian.AppendUint32(writer.AvailableBuffer(), uint32(len(s))))
+		writer.WriteString(s)
 	}
-	w.Write(c.Memory.Under[:])
+	writer.Write(c.Memory.Under[:])
 	text(c.Recipe.ID)
 	for _, a := range c.Recipe.AllowSecret {
 		text(a.Glob.String())
@@ -42,15 +42,15 @@ func (c *creation) state() cas.Digest {
 	for i := range c.files {
 		f := &c.files[i]
 		text(f.Path)
-		w.Write(f.Digest[:])
-		w.WriteByte(byte(f.Mode))
+		writer.Write(f.Digest[:])
+		writer.WriteByte(byte(f.Mode))
 	}
 	text("left")
 	for _, path := range c.left {
 		text(path)
 	}
-	w.Flush()
-	return h.Digest()
+	writer.Flush()
+	return hasher.Digest()
 }
 
 // recall takes the items from memory, and reports whether all files passed then.
@@ -66,18 +66,18 @@ func (c *creation) recall(ctx context.Context, now cas.Digest) bool {
 	if err != nil {
 		return false
 	}
-	b := c.old // its file name was the digest of its bytes when it was read
-	if b == nil || b.ID != doc {
-		if b, err = c.stored(ctx, doc); err != nil {
+	bundle := c.old // its file name was the digest of its bytes when it was read
+	if bundle == nil || bundle.ID != doc {
+		if bundle, err = c.stored(ctx, doc); err != nil {
 			return false
 		}
 	}
-	if !slices.EqualFunc(b.Files, c.files, func(a, b manifest.File) bool {
+	if !slices.EqualFunc(bundle.Files, c.files, func(a, b manifest.File) bool {
 		return a.Path == b.Path && a.Digest == b.Digest && a.Mode == b.Mode
 	}) {
 		return false
 	}
-	c.files = b.Files
+	c.files = bundle.Files
 	c.result.Remembered = true
 	return true
 }

@@ -75,6 +75,7 @@ type File struct {
 	From   *Content    `json:"from,omitempty"`
 	To     *Content    `json:"to,omitempty"`
 	Class  shape.Class `json:"class,omitempty"` // "" for an item, which Items describes
+	Text   *Text       `json:"text,omitempty"`  // of a changed file below .ai that is text
 }
 
 // A Content is a file's entry in a manifest.
@@ -96,7 +97,7 @@ type Item struct {
 	// interface, grants and description; for a new item the grants that it requests
 	Shape  []shape.Item `json:"shape,omitempty"`
 	Fields []Field      `json:"fields,omitempty"` // all other declared fields, by name
-	Text   *Text        `json:"text,omitempty"`   // the prompt of a directive, the text of knowledge
+	Text   *Text        `json:"text,omitempty"`   // the prompt of a directive, the text of knowledge, the code of a tool
 }
 
 // An Unread is an item that couldn't be compared.
@@ -134,26 +135,26 @@ func text(s string) json.RawMessage {
 	return b
 }
 
-func (d *differ) headers(a, b *manifest.FileList) {
-	for _, h := range []struct {
+func (d *differ) headers(list, files *manifest.FileList) {
+	for _, header := range []struct {
 		name, from, to string
 		class          shape.Class
 	}{
-		{"id", a.BundleID, b.BundleID, shape.Warning},
-		{"version", a.Version, b.Version, shape.Info},
-		{"description", a.Description, b.Description, shape.Info},
-		{"license", a.License, b.License, shape.Warning},
-		{"entrypoint", a.Entrypoint, b.Entrypoint, shape.Warning},
-		{"expires", date(a.Expires), date(b.Expires), shape.Info},
+		{"id", list.BundleID, files.BundleID, shape.Warning},
+		{"version", list.Version, files.Version, shape.Info},
+		{"description", list.Description, files.Description, shape.Info},
+		{"license", list.License, files.License, shape.Warning},
+		{"entrypoint", list.Entrypoint, files.Entrypoint, shape.Warning},
+		{"expires", date(list.Expires), date(files.Expires), shape.Info},
 	} {
-		if h.from != h.to {
-			d.Headers = append(d.Headers, Field{h.name, text(h.from), text(h.to), h.class})
+		if header.from != header.to {
+			d.Headers = append(d.Headers, Field{header.name, text(header.from), text(header.to), header.class})
 		}
 	}
-	d.Requires = named(a.Requires, b.Requires, func(r manifest.Require) (string, string) {
+	d.Requires = named(list.Requires, files.Requires, func(r manifest.Require) (string, string) {
 		return r.BundleID, r.Version
 	}, shape.Warning, shape.Compatible)
-	d.Evidence = named(a.Evidence, b.Evidence, func(e manifest.Evidence) (string, string) {
+	d.Evidence = named(list.Evidence, files.Evidence, func(e manifest.Evidence) (string, string) {
 		return e.Name, e.Digest.String()
 	}, shape.Info, shape.Info)
 }
@@ -189,20 +190,20 @@ func named[E any](a, b []E, of func(E) (name, value string), class, gone shape.C
 }
 
 // files compares two lists of files, sorted by path.
-func (d *differ) files(a, b []manifest.File) {
-	for len(a) > 0 || len(b) > 0 {
-		switch n := order(a, b); {
+func (d *differ) files(files, listeds []manifest.File) {
+	for len(files) > 0 || len(listeds) > 0 {
+		switch n := order(files, listeds); {
 		case n < 0:
-			d.file(&a[0], nil)
-			a = a[1:]
+			d.file(&files[0], nil)
+			files = files[1:]
 		case n > 0:
-			d.file(nil, &b[0])
-			b = b[1:]
+			d.file(nil, &listeds[0])
+			listeds = listeds[1:]
 		default:
-			if a[0].Digest != b[0].Digest || a[0].Mode != b[0].Mode {
-				d.file(&a[0], &b[0])
+			if files[0].Digest != listeds[0].Digest || files[0].Mode != listeds[0].Mode {
+				d.file(&files[0], &listeds[0])
 			}
-			a, b = a[1:], b[1:]
+			files, listeds = files[1:], listeds[1:]
 		}
 	}
 }
@@ -218,32 +219,32 @@ func order(a, b []manifest.File) int {
 	return strings.Compare(a[0].Path, b[0].Path)
 }
 
-func (d *differ) file(a, b *manifest.File) {
-	f := File{From: contentOf(a), To: contentOf(b), Class: shape.Info}
+func (d *differ) file(before, after *manifest.File) {
+	changed := File{From: contentOf(before), To: contentOf(after), Class: shape.Info}
 	item := false
-	for _, side := range []*manifest.File{a, b} {
+	for _, side := range []*manifest.File{before, after} {
 		if side != nil {
-			f.Path = side.Path
+			changed.Path = side.Path
 			item = item || side.Ref != ""
 		}
 	}
 	switch {
-	case a == nil:
-		f.Change = Added
-	case b == nil:
-		f.Change, f.Class = Removed, shape.Warning
-	case a.Digest == b.Digest:
-		f.Change, f.Class = Mode, shape.Warning
+	case before == nil:
+		changed.Change = Added
+	case after == nil:
+		changed.Change, changed.Class = Removed, shape.Warning
+	case before.Digest == after.Digest:
+		changed.Change, changed.Class = Mode, shape.Warning
 	default:
-		f.Change = Changed
-		if a.Mode != b.Mode {
-			f.Class = shape.Warning
+		changed.Change = Changed
+		if before.Mode != after.Mode {
+			changed.Class = shape.Warning
 		}
 	}
-	if item && f.Change != Mode {
-		f.Class = ""
+	if item && changed.Change != Mode {
+		changed.Class = ""
 	}
-	d.Files = append(d.Files, f)
+	d.Files = append(d.Files, changed)
 }
 
 func contentOf(f *manifest.File) *Content {

@@ -316,7 +316,7 @@ func TestHostile(t *testing.T) {
 	}
 	for i, want := range []string{".ai/prompts/x.md: ",
 		`.ai/tools/acme/other.yaml: is "tool:acme/other", but "tool:acme/another" in the manifest`,
-		".ai/tools/acme/asset.yaml: ", "docs/a.md: not an item: outside .ai"} {
+		".ai/tools/acme/asset.yaml: ", "docs/a.md: not an item: outside the directory of items"} {
 		if i >= len(got) || !strings.HasPrefix(got[i], want) {
 			t.Fatalf("%s, want %s", strings.Join(got, "\n"), want)
 		}

@@ -32,8 +32,8 @@
 //	version, description and end of the bundle; evidence info
 //	another file                                         removed or with another mode: warning; new or changed: info
 //
-// Code isn't compared. An item that changed without further entries declares the same as before and has the class
-// info, like an item whose signature lines alone differ ("signed").
+// Code has no class of its own. An item that changed without further entries declares the same as before and has the
+// class info, like an item whose signature lines alone differ ("signed").
 //
 // # Texts
 //
@@ -42,4 +42,7 @@
 // The lines are then compared in the same way. If that is too much work, too, the text between the first and the
 // last difference is one edit ("whole"). By names the method. Two unchanged lines on both sides of an edit are
 // kept, at most 200 bytes each; the text between is replaced by its length.
+//
+// The code of tools, without signature lines, and other text files below .ai are compared by lines, up to 1 MiB and
+// the same number of edits.
 package diff

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 // dotAI is the directory of items.
@@ -47,7 +48,7 @@ func (d *differ) items(ctx context.Context, from, to Side) error {
 			return err
 		}
 	}
-	return nil
+	return d.texts(ctx, views)
 }
 
 func refs(files []manifest.File) map[string]*manifest.File {
@@ -62,18 +63,19 @@ func refs(files []manifest.File) map[string]*manifest.File {
 
 // A reader reads the items of a side.
 type reader struct {
-	space *ai.Space
-	view  *ai.View
+	space  *ai.Space
+	view   *ai.View
+	layout bundle.Layout
 }
 
 func newReader(ctx context.Context, s Side) (*reader, error) {
-	space, view, err := bundle.View(ctx, s.Files, s.BundleID, s.Bundle.Files, s.Below, nil)
-	return &reader{space, view}, err
+	space, view, err := bundle.View(ctx, s.Files, s.Bundle.FileList, s.Bundle.Files, s.Below, nil)
+	return &reader{space, view, s.Bundle.Layout()}, err
 }
 
 // item reads an item and checks its ref, since the manifest is unverified.
-func (r *reader) item(ctx context.Context, f *manifest.File) (*ai.Item, error) {
-	in, ok := strings.CutPrefix(f.Path, dotAI)
+func (r *reader) item(ctx context.Context, file *manifest.File) (*ai.Item, error) {
+	in, ok := r.layout.In(file.Path)
 	if !ok {
 		return nil, errOutside
 	}
@@ -85,13 +87,13 @@ func (r *reader) item(ctx context.Context, f *manifest.File) (*ai.Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ref := it.Ref.String(); ref != f.Ref {
-		return nil, fmt.Errorf("is %q, but %q in the manifest", ref, f.Ref)
+	if ref := it.Ref.String(); ref != file.Ref {
+		return nil, fmt.Errorf("is %q, but %q in the manifest", ref, file.Ref)
 	}
 	return it, nil
 }
 
-var errOutside = errors.New("not an item: outside .ai")
+var errOutside = errors.New("not an item: outside the directory of items")
 
 // why returns the cause without the place, which is reported separately.
 func why(err error) string {
@@ -104,35 +106,35 @@ func why(err error) string {
 	return err.Error()
 }
 
-func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, views [2]*reader) error {
+func (d *differ) item(ctx context.Context, ref string, before, after *manifest.File, views [2]*reader) error {
 	item := Item{Ref: ref, Change: Changed, Class: shape.Info}
 	var read [2]*ai.Item
 	complete := true
-	for i, f := range []*manifest.File{a, b} {
-		if f == nil {
+	for i, side := range []*manifest.File{before, after} {
+		if side == nil {
 			continue
 		}
-		item.Path = f.Path
+		item.Path = side.Path
 		if i == 0 {
-			item.FromVersion = f.Version
+			item.FromVersion = side.Version
 		} else {
-			item.ToVersion = f.Version
+			item.ToVersion = side.Version
 		}
-		if b == nil {
+		if after == nil {
 			continue // nothing to compare it with
 		}
-		it, err := views[i].item(ctx, f)
+		it, err := views[i].item(ctx, side)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			d.Unread = append(d.Unread, Unread{ref, f.Path, i == 0, err, why(err)})
+			d.Unread = append(d.Unread, Unread{ref, side.Path, i == 0, err, why(err)})
 			complete = false
 		}
 		read[i] = it
 	}
 	switch {
-	case a == nil:
+	case before == nil:
 		item.Change, item.Class = Added, shape.Compatible
 		if complete {
 			item.Shape = shape.Widened(shape.Grants{}, read[1].Model.Grants())
@@ -140,11 +142,11 @@ func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, view
 				item.Shape[i].Class = shape.Info // less restrictive
 			}
 		}
-	case b == nil:
+	case after == nil:
 		item.Change, item.Class = Removed, shape.Breaking
 	default:
-		if a.Path != b.Path {
-			item.FromPath = a.Path
+		if before.Path != after.Path {
+			item.FromPath = before.Path
 		}
 		if complete {
 			item.compare(read[0], read[1])
@@ -155,28 +157,66 @@ func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, view
 }
 
 // compare fills in the differences between two states of an item.
-func (x *Item) compare(a, b *ai.Item) {
-	if a.Stripped == b.Stripped && !a.Stripped.IsZero() && a.Path == b.Path {
+func (x *Item) compare(earlier, later *ai.Item) {
+	if earlier.Stripped == later.Stripped && !earlier.Stripped.IsZero() && earlier.Path == later.Path {
 		x.Change = Signed
 		return
 	}
-	before, after := shapeOf(a.Model), shapeOf(b.Model)
+	before, after := shapeOf(earlier.Model), shapeOf(later.Model)
 	x.Shape = shape.Diff(&before, &after).Items
 	for i := range x.Shape {
 		x.Class = worst(x.Class, x.Shape[i].Class)
 	}
-	x.fields(a.Model, b.Model)
-	x.markup(a.Model, b.Model)
+	x.fields(earlier.Model, later.Model)
+	x.markup(earlier.Model, later.Model)
 	slices.SortFunc(x.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	for i := range x.Fields {
 		x.Class = worst(x.Class, x.Fields[i].Class)
 	}
-	if (a.Model.Knowledge != nil || a.Model.Directive != nil) && a.Model.Body != b.Model.Body {
-		x.Text = compareTexts(a.Model.Body, b.Model.Body)
-		if a.Model.Directive != nil {
+	if (earlier.Model.Knowledge != nil || earlier.Model.Directive != nil) && earlier.Model.Body != later.Model.Body {
+		x.Text = compareTexts(earlier.Model.Body, later.Model.Body)
+		if earlier.Model.Directive != nil {
 			x.Class = worst(x.Class, shape.Warning)
 		}
 	}
+	if earlier.Model.Tool != nil && later.Model.Tool != nil {
+		x.Text = compareCode(code(earlier), code(later))
+	}
+}
+
+// code returns the text of an item without its signature lines.
+func code(it *ai.Item) []byte {
+	style := it.Kind.Style(it.Path)
+	if style == sign.NoStyle {
+		return it.Bytes
+	}
+	b, err := sign.Strip(it.Bytes, style)
+	if err != nil {
+		return it.Bytes
+	}
+	return sign.StripV1(b, style)
+}
+
+// texts compares the changed files that are no items.
+func (d *differ) texts(ctx context.Context, views [2]*reader) error {
+	for i := range d.Files {
+		f := &d.Files[i]
+		in, ok := strings.CutPrefix(f.Path, dotAI)
+		if !ok || f.Change != Changed || f.Class == "" || max(f.From.Size, f.To.Size) > maxCode {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		before, err := fs.ReadFile(views[0].space.FS, in)
+		if err != nil {
+			continue // the report has the digests
+		}
+		if after, err := fs.ReadFile(views[1].space.FS, in); err == nil {
+			f.Text = compareCode(before, after)
+		}
+	}
+	return nil
 }
 
 func shapeOf(m *model.Model) shape.Shape {
@@ -240,27 +280,27 @@ func declared(m *model.Model) map[string]json.RawMessage {
 
 // plain returns a value as JSON. Numbers that JSON readers parse differently become texts, so that different ones
 // differ.
-func plain(v *value.Value) any {
-	if v == nil {
+func plain(val *value.Value) any {
+	if val == nil {
 		return nil
 	}
-	switch v.Kind {
+	switch val.Kind {
 	case value.List:
-		list := make([]any, len(v.Items))
-		for i := range v.Items {
-			list[i] = plain(v.Items[i])
+		list := make([]any, len(val.Items))
+		for i := range val.Items {
+			list[i] = plain(val.Items[i])
 		}
 		return list
 	case value.Map:
-		m := make(map[string]any, len(v.Map))
-		for i := range v.Map {
-			m[v.Map[i].Key] = plain(v.Map[i].Value)
+		m := make(map[string]any, len(val.Map))
+		for i := range val.Map {
+			m[val.Map[i].Key] = plain(val.Map[i].Value)
 		}
 		return m
 	}
-	x, err := v.JSON()
+	x, err := val.JSON()
 	if err != nil {
-		return v.Text
+		return val.Text
 	}
 	return x
 }

@@ -39,10 +39,10 @@ const readElsewhere = " inputs outputs hooks metadata/model metadata/model_class
 	"metadata/permissions metadata/hooks "
 
 // unnamed lists the texts and attributes of elements by their path, without those that the model covers.
-func unnamed(content string, m *model.Model) map[string]string {
+func unnamed(content string, model *model.Model) map[string]string {
 	all := map[string]string{}
-	d := xml.NewDecoder(strings.NewReader(content))
-	d.Strict = false
+	decoder := xml.NewDecoder(strings.NewReader(content))
+	decoder.Strict = false
 	var path []string          // from below the root
 	counts := map[string]int{} // of elements by path
 	skipped, depth := 0, 0     // skipped is the depth of the element being skipped
@@ -52,27 +52,27 @@ func unnamed(content string, m *model.Model) map[string]string {
 		}
 	}
 	for {
-		t, err := d.RawToken()
+		t, err := decoder.RawToken()
 		if err != nil {
 			return all // the end; invalid markup is reported as a problem of the item
 		}
 		at := strings.Join(path, "/")
-		switch t := t.(type) {
+		switch startElement := t.(type) {
 		case xml.StartElement:
 			if depth++; depth == 1 || skipped > 0 {
 				continue
 			}
-			name := strings.TrimPrefix(at+"/"+t.Name.Local, "/")
+			name := strings.TrimPrefix(at+"/"+startElement.Name.Local, "/")
 			if in(readElsewhere, name) {
 				skipped = depth
 				continue
 			}
-			last := t.Name.Local
+			last := startElement.Name.Local
 			if counts[name]++; counts[name] > 1 {
 				last += fmt.Sprintf("[%d]", counts[name])
 			}
 			path = append(path, last)
-			for _, a := range t.Attr {
+			for _, a := range startElement.Attr {
 				add(strings.Join(path, "/")+"@"+a.Name.Local, a.Value)
 			}
 		case xml.EndElement:
@@ -85,8 +85,8 @@ func unnamed(content string, m *model.Model) map[string]string {
 			depth--
 		case xml.CharData:
 			field := strings.TrimPrefix(at, "metadata/")
-			if skipped == 0 && at != "" && at != "description" && (field == at || m.Fields.Get(field) == nil) {
-				add(at, string(t))
+			if skipped == 0 && at != "" && at != "description" && (field == at || model.Fields.Get(field) == nil) {
+				add(at, string(startElement))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode"
@@ -38,6 +39,8 @@ const (
 	maxSteps = 1 << 23
 	maxWords = 1 << 18
 
+	maxCode = 1 << 20 // bytes of a file
+
 	contextLines = 2
 	contextBytes = 200
 )
@@ -47,14 +50,30 @@ func compareTexts(a, b string) *Text {
 	return &Text{by, shorten(parts)}
 }
 
-// script returns the parts that lead from a to b, and the method.
-func script(a, b string) ([]Part, string) {
+// compareCode compares two files by lines; nil if nothing but line ends differs, or one is large or not text.
+func compareCode(a, b []byte) *Text {
+	plain := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }
+	if bytes.Equal(plain(a), plain(b)) || max(len(a), len(b)) > maxCode || !isText(a) || !isText(b) {
+		return nil
+	}
+	x, y := lines(string(a)), lines(string(b))
+	runs, ok := align(x, y)
+	if !ok {
+		return nil
+	}
+	return &Text{"lines", shorten(join(x, y, runs))}
+}
+
+func isText(b []byte) bool { return utf8.Valid(b) && !bytes.Contains(b, []byte{0}) }
+
+// script returns the parts that lead from a to after, and the method.
+func script(before, after string) ([]Part, string) {
 	for _, way := range []struct {
 		name  string
 		split func(string) []string
 		most  int
 	}{{"words", words, maxWords}, {"lines", lines, 1 << 30}} {
-		x, y := way.split(a), way.split(b)
+		x, y := way.split(before), way.split(after)
 		if len(x)+len(y) > way.most {
 			continue
 		}
@@ -62,7 +81,7 @@ func script(a, b string) ([]Part, string) {
 			return join(x, y, runs), way.name
 		}
 	}
-	x, y := words(a), words(b)
+	x, y := words(before), words(after)
 	head := common(x, y)
 	tail := min(commonEnd(x, y), len(x)-head, len(y)-head)
 	return join(x, y, []run{{0, 0, head}, {len(x) - tail, len(y) - tail, tail}}), "whole"
@@ -78,7 +97,7 @@ func lines(s string) []string {
 
 // words splits a text into words, runs of blanks, and single characters of other kinds. A line end is a single
 // character, so that rewrapped text matches.
-func words(s string) (all []string) {
+func words(text string) (all []string) {
 	class := func(c rune) int {
 		switch {
 		case c == '\n':
@@ -91,16 +110,16 @@ func words(s string) (all []string) {
 		return 0
 	}
 	start, last := 0, 0
-	for i, c := range s {
+	for i, c := range text {
 		k := class(c)
 		if i > start && (k == 0 || k != last) {
-			all = append(all, s[start:i])
+			all = append(all, text[start:i])
 			start = i
 		}
 		last = k
 	}
-	if start < len(s) {
-		all = append(all, s[start:])
+	if start < len(text) {
+		all = append(all, text[start:])
 	}
 	return all
 }
@@ -123,18 +142,18 @@ func commonEnd(a, b []string) (n int) {
 }
 
 // align finds the equal runs, or returns false if that is too much work.
-func align(a, b []string) ([]run, bool) {
-	head := common(a, b)
-	tail := min(commonEnd(a, b), len(a)-head, len(b)-head)
+func align(before, after []string) ([]run, bool) {
+	head := common(before, after)
+	tail := min(commonEnd(before, after), len(before)-head, len(after)-head)
 	numbers := map[string]int32{}
-	x, y := number(numbers, a[head:len(a)-tail]), number(numbers, b[head:len(b)-tail])
+	x, y := number(numbers, before[head:len(before)-tail]), number(numbers, after[head:len(after)-tail])
 	runs, ok := myers(x, y)
 	for i := range runs {
 		runs[i].x += head
 		runs[i].y += head
 	}
 	runs = append([]run{{0, 0, head}}, runs...)
-	return append(runs, run{len(a) - tail, len(b) - tail, tail}), ok
+	return append(runs, run{len(before) - tail, len(after) - tail, tail}), ok
 }
 
 // number assigns equal numbers to equal words.
@@ -151,34 +170,34 @@ func number(numbers map[string]int32, words []string) []int32 {
 	return all
 }
 
-// myers finds the fewest edits that lead from a to b and returns the equal runs. It returns false after maxEdits
+// myers finds the fewest edits that lead from a to after and returns the equal runs. It returns false after maxEdits
 // edits or maxSteps steps. It is the greedy algorithm of "An O(ND) Difference Algorithm and Its Variations" (1986):
 // far[k] is the furthest position in a that d edits reach on the diagonal x-y = k.
-func myers(a, b []int32) ([]run, bool) {
-	n, m := len(a), len(b)
-	most := min(n+m, maxEdits)
+func myers(before, after []int32) ([]run, bool) {
+	n, height := len(before), len(after)
+	most := min(n+height, maxEdits)
 	far := make([]int, 2*most+3)
 	zero := most + 1
 	var trace [][]int // far[-d..d] after d edits
 	steps := 0
-	for d := 0; d <= most; d++ {
-		for k := -d; k <= d; k += 2 {
-			x := next(far, zero, k, d)
+	for edits := 0; edits <= most; edits++ {
+		for k := -edits; k <= edits; k += 2 {
+			x := next(far, zero, k, edits)
 			y := x - k
-			for x < n && y < m && a[x] == b[y] {
+			for x < n && y < height && before[x] == after[y] {
 				x++
 				y++
 				steps++
 			}
 			far[zero+k] = x
-			if x >= n && y >= m {
-				return back(trace, n, m, d), true
+			if x >= n && y >= height {
+				return back(trace, n, height, edits), true
 			}
 		}
-		if steps += 2*d + 1; steps > maxSteps {
+		if steps += 2*edits + 1; steps > maxSteps {
 			return nil, false
 		}
-		trace = append(trace, slices.Clone(far[zero-d:zero+d+1]))
+		trace = append(trace, slices.Clone(far[zero-edits:zero+edits+1]))
 	}
 	return nil, false
 }
@@ -196,32 +215,32 @@ func next(far []int, zero, k, d int) int {
 }
 
 // back follows the edits from the end to the beginning.
-func back(trace [][]int, x, y, d int) (runs []run) {
-	for ; d > 0; d-- {
-		far, k := trace[d-1], x-y
+func back(trace [][]int, column, row, edits int) (runs []run) {
+	for ; edits > 0; edits-- {
+		far, k := trace[edits-1], column-row
 		// far[-(d-1)..d-1], with room on both sides as in myers.
 		at := func(k int) int {
-			if k < -(d-1) || k > d-1 {
+			if k < -(edits-1) || k > edits-1 {
 				return -1
 			}
-			return far[k+d-1]
+			return far[k+edits-1]
 		}
 		fromX := at(k-1) + 1
 		from := k - 1
-		if k == -d || k != d && at(k-1) < at(k+1) {
+		if k == -edits || k != edits && at(k-1) < at(k+1) {
 			fromX, from = at(k+1), k+1
 		}
 		startY := fromX - k
-		if x > fromX {
-			runs = append(runs, run{fromX, startY, x - fromX})
+		if column > fromX {
+			runs = append(runs, run{fromX, startY, column - fromX})
 		}
-		if x = fromX; from == k-1 {
-			x--
+		if column = fromX; from == k-1 {
+			column--
 		}
-		y = x - from
+		row = column - from
 	}
-	if x > 0 {
-		runs = append(runs, run{0, 0, x})
+	if column > 0 {
+		runs = append(runs, run{0, 0, column})
 	}
 	slices.Reverse(runs)
 	return runs
@@ -229,9 +248,9 @@ func back(trace [][]int, x, y, d int) (runs []run) {
 
 // join makes parts of the equal runs and the text between them. Blanks between two edits belong to the edits, so
 // that a replaced sentence is one edit instead of one for each word.
-func join(a, b []string, runs []run) (parts []Part) {
+func join(before, after []string, runs []run) (parts []Part) {
 	var deleted, inserted strings.Builder
-	x, y := 0, 0
+	column, row := 0, 0
 	flush := func() {
 		for _, p := range []Part{{Op: Delete, Text: deleted.String()}, {Op: Insert, Text: inserted.String()}} {
 			if p.Text != "" {
@@ -242,22 +261,23 @@ func join(a, b []string, runs []run) (parts []Part) {
 		inserted.Reset()
 	}
 	take := func(toX, toY int) {
-		for _, w := range a[x:toX] {
+		for _, w := range before[column:toX] {
 			deleted.WriteString(w)
 		}
-		for _, w := range b[y:toY] {
+		for _, w := range after[row:toY] {
 			inserted.WriteString(w)
 		}
-		x, y = toX, toY
+		column, row = toX, toY
 	}
 	for _, r := range runs {
 		if r.n == 0 {
 			continue
 		}
 		take(r.x, r.y)
-		same := strings.Join(a[r.x:r.x+r.n], "")
-		x, y = r.x+r.n, r.y+r.n
-		if deleted.Len() > 0 && inserted.Len() > 0 && strings.Trim(same, " \t") == "" && (x < len(a) || y < len(b)) {
+		same := strings.Join(before[r.x:r.x+r.n], "")
+		column, row = r.x+r.n, r.y+r.n
+		if deleted.Len() > 0 && inserted.Len() > 0 && strings.Trim(same, " \t") == "" &&
+			(column < len(before) || row < len(after)) {
 			deleted.WriteString(same)
 			inserted.WriteString(same)
 			continue
@@ -269,32 +289,32 @@ func join(a, b []string, runs []run) (parts []Part) {
 		}
 		parts = append(parts, Part{Op: Same, Text: same})
 	}
-	take(len(a), len(b))
+	take(len(before), len(after))
 	flush()
 	return parts
 }
 
 // shorten leaves out text that is far from every edit.
 func shorten(parts []Part) (short []Part) {
-	for i, p := range parts {
-		if p.Op != Same {
-			short = append(short, p)
+	for i, part := range parts {
+		if part.Op != Same {
+			short = append(short, part)
 			continue
 		}
-		from, to := 0, len(p.Text)
+		from, to := 0, len(part.Text)
 		if i > 0 {
-			from = contextEnd(p.Text)
+			from = contextEnd(part.Text)
 		}
 		if i < len(parts)-1 {
-			to = contextStart(p.Text)
+			to = contextStart(part.Text)
 		}
 		if from >= to {
-			short = append(short, p)
+			short = append(short, part)
 			continue
 		}
-		between := p.Text[from:to]
-		for _, q := range []Part{{Op: Same, Text: p.Text[:from]},
-			{Op: Skip, Bytes: len(between), Lines: strings.Count(between, "\n")}, {Op: Same, Text: p.Text[to:]}} {
+		between := part.Text[from:to]
+		for _, q := range []Part{{Op: Same, Text: part.Text[:from]},
+			{Op: Skip, Bytes: len(between), Lines: strings.Count(between, "\n")}, {Op: Same, Text: part.Text[to:]}} {
 			if q.Op == Skip || q.Text != "" {
 				short = append(short, q)
 			}
@@ -304,18 +324,18 @@ func shorten(parts []Part) (short []Part) {
 }
 
 // contextEnd returns the number of bytes to keep after an edit.
-func contextEnd(s string) int {
+func contextEnd(text string) int {
 	end := 0
 	for range contextLines {
-		i := strings.IndexByte(s[end:], '\n')
+		i := strings.IndexByte(text[end:], '\n')
 		if i < 0 {
-			end = len(s)
+			end = len(text)
 			break
 		}
 		end += i + 1
 	}
 	if end > contextBytes {
-		for end = contextBytes; end > 0 && !utf8.RuneStart(s[end]); end-- {
+		for end = contextBytes; end > 0 && !utf8.RuneStart(text[end]); end-- {
 		}
 	}
 	return end

@@ -52,7 +52,7 @@ func ManifestOf(file string) (dir, id string, ok bool) {
 	return filepath.FromSlash(slashed[:i]), id, ValidID(id)
 }
 
-// InProjectIDs returns the ids of the bundles below a directory, sorted.
+// InProjectIDs returns the ids of the bundles below a directory, sorted. A plugin there is one.
 func InProjectIDs(dir string) (ids []string, err error) {
 	root := filepath.Join(dir, dotAI, "bundles")
 	err = fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
@@ -68,8 +68,25 @@ func InProjectIDs(dir string) (ids []string, err error) {
 		}
 		return nil
 	})
+	if id := pluginID(dir); id != "" && !slices.Contains(ids, id) {
+		ids = append(ids, id)
+	}
 	slices.Sort(ids)
 	return ids, err
+}
+
+// pluginID returns the id of the bundle whose manifest a plugin's directory has; "" if there is none.
+func pluginID(dir string) string {
+	r, err := osfile.OpenRegular(filepath.Join(dir, filepath.FromSlash(bundle.PluginManifest)))
+	if err != nil {
+		return ""
+	}
+	defer r.Close()
+	list, err := manifest.ReadFileListHead(io.LimitReader(r, bundle.MaxManifest))
+	if err != nil || list.Plugin == "" {
+		return ""
+	}
+	return list.BundleID
 }
 
 // ReadManifest reads the manifest of a bundle below a directory.
@@ -119,9 +136,8 @@ func BlobsOf(fsys fs.FS, b *bundle.Bundle, prefix string) *Blobs {
 		f.Path = strings.TrimPrefix(f.Path, prefix)
 		c.At[f.Digest] = f
 	}
-	home, _ := bundle.ManifestPath(b.BundleID)
 	for _, e := range b.Evidence {
-		c.At[e.Digest] = manifest.File{Path: path.Join(path.Dir(home), e.Name), Size: e.Size}
+		c.At[e.Digest] = manifest.File{Path: b.Layout().Evidence(e.Name), Size: e.Size}
 	}
 	return c
 }

@@ -84,7 +84,7 @@ func (f *Finder) Find(ctx context.Context, name string) (*Found, error) {
 
 // byDigest finds a bundle in the store by its manifest's digest or a prefix of it.
 func (f *Finder) byDigest(ctx context.Context, name string) (*Found, error) {
-	s, err := f.Store()
+	store, err := f.Store()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, f.unknown(ctx, name)
 	}
@@ -92,7 +92,7 @@ func (f *Finder) byDigest(ctx context.Context, name string) (*Found, error) {
 		return nil, err
 	}
 	if id, err := cas.ParseDigest(name); err == nil {
-		if has, err := s.Has(cas.ID{Kind: cas.Document, Digest: id}); err != nil {
+		if has, err := store.Has(cas.ID{Kind: cas.Document, Digest: id}); err != nil {
 			return nil, err
 		} else if has {
 			return f.Stored(ctx, id)
@@ -103,7 +103,7 @@ func (f *Finder) byDigest(ctx context.Context, name string) (*Found, error) {
 	if !ok {
 		return nil, f.unknown(ctx, name)
 	}
-	all, err := s.Find(ctx, digits)
+	all, err := store.Find(ctx, digits)
 	if err != nil {
 		return nil, err
 	}
@@ -231,6 +231,12 @@ func (f *Finder) At(path string) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
+	if filepath.Base(file) == manifestName {
+		archive.Close()
+		return nil, fault.New(fault.Validation, "%q is a manifest without its bundle", path).
+			Because("a manifest lists the files of the project in which it is .ai/bundles/ID/"+manifestName).
+			Try("rye docs bundles").On("path", path)
+	}
 	f.Keep(archive)
 	return &Found{Where: InArchive, Place: path, Archive: archive, finder: f}, nil
 }
@@ -347,18 +353,18 @@ func Library() (*Found, error) {
 
 // Stored returns the bundle in the store whose manifest has a digest.
 func (f *Finder) Stored(ctx context.Context, id cas.Digest) (*Found, error) {
-	s, err := f.Store()
+	store, err := f.Store()
 	if err != nil {
 		return nil, err
 	}
-	if found, err := f.storedV1(ctx, s, id); found != nil || err != nil {
+	if found, err := f.storedV1(ctx, store, id); found != nil || err != nil {
 		return found, err
 	}
-	b, err := bundle.ReadStored(ctx, s, s, id)
+	b, err := bundle.ReadStored(ctx, store, store, id)
 	if err != nil {
 		return nil, err
 	}
-	return &Found{Where: InStore, Place: InStore, ID: b.BundleID, Bundle: b, Files: s, finder: f}, nil
+	return &Found{Where: InStore, Place: InStore, ID: b.BundleID, Bundle: b, Files: store, finder: f}, nil
 }
 
 // latest returns the newest bundle of an id in the store, a v2 bundle before any v1 bundle; nil without one.
@@ -392,6 +398,6 @@ func compareLines(x, y Line) int {
 
 // manifestFile returns the file of a bundle's manifest below a directory.
 func manifestFile(dir, id string) (string, error) {
-	at, err := bundle.ManifestPath(id)
+	at, err := bundle.FindManifest(os.DirFS(dir), id)
 	return filepath.Join(dir, filepath.FromSlash(at)), err
 }

@@ -167,17 +167,17 @@ func (f *Found) Unpack(ctx context.Context, counted func(io.Reader) io.Reader) e
 
 // Import verifies the bundle and copies it into a store. An archive is read through counted. A directory's bundle is
 // packed into an archive first, because the store may have a part of it or an older one.
-func (f *Found) Import(ctx context.Context, s install.Store, o bundle.VerifyOptions,
+func (f *Found) Import(ctx context.Context, store install.Store, verifyOptions bundle.VerifyOptions,
 	counted func(io.Reader) io.Reader) (*bundle.Report, error) {
 	if f.V1 != nil {
-		return f.importV1(ctx, s, o)
+		return f.importV1(ctx, store, verifyOptions)
 	}
 	var err error
-	if o.Below, o.Needs, err = f.Below(ctx); err != nil {
+	if verifyOptions.Below, verifyOptions.Needs, err = f.Below(ctx); err != nil {
 		return nil, err
 	}
 	if f.Where == InArchive {
-		r, err := install.Import(ctx, s, counted(f.Archive), o)
+		r, err := install.Import(ctx, store, counted(f.Archive), verifyOptions)
 		return r, f.About(err)
 	}
 	if err := f.Read(ctx); err != nil {
@@ -190,7 +190,7 @@ func (f *Found) Import(ctx context.Context, s install.Store, o bundle.VerifyOpti
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(archive.Write(ctx, w, body, f.Bundle.Signatures, f.Files)) }()
 	defer r.Close()
-	report, err := install.Import(ctx, s, counted(r), o)
+	report, err := install.Import(ctx, store, counted(r), verifyOptions)
 	return report, f.Changed(err)
 }
 
@@ -232,18 +232,22 @@ func (f *Found) Changed(err error) error {
 // maxUnpacked bounds the memory for an archive.
 const maxUnpacked = 256 << 20
 
-// unpacked holds an archive's files in .ai.
+// unpacked holds the items of an archive, with their files.
 type unpacked struct {
-	blobs map[cas.Digest][]byte
-	size  int64
+	layout bundle.Layout
+	blobs  map[cas.Digest][]byte
+	size   int64
 }
 
 // Begin implements archive.Sink.
-func (m *unpacked) Begin(*archive.Head) error { return nil }
+func (m *unpacked) Begin(head *archive.Head) error {
+	m.layout = bundle.LayoutOf(head.List)
+	return nil
+}
 
 // File implements archive.Sink.
 func (m *unpacked) File(e archive.Entry, r io.Reader) error {
-	if e.Evidence || !strings.HasPrefix(e.Path, dotAI+"/") {
+	if _, item := m.layout.In(e.Path); e.Evidence || !item {
 		return nil
 	}
 	if m.size += e.Size; m.size > maxUnpacked {

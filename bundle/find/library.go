@@ -18,41 +18,41 @@ func LibraryView(ctx context.Context) (*ai.View, error) {
 	return ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{LibrarySpace()}})
 }
 
-// VerifyLibrary verifies the files of the library against its manifest, and its items against the policy, if t isn't
-// nil.
-func VerifyLibrary(ctx context.Context, b *bundle.Bundle, t *trust.Trust) (*bundle.Report, error) {
-	r := &bundle.Report{Bundle: b}
+// VerifyLibrary verifies the files of the library against its manifest, and its items against the policy, if trusted
+// isn't nil.
+func VerifyLibrary(ctx context.Context, opened *bundle.Bundle, trusted *trust.Trust) (*bundle.Report, error) {
+	report := &bundle.Report{Bundle: opened}
 	if err := std.Check(); err != nil {
 		for _, e := range each(err) {
 			wrong, ok := errors.AsType[*std.Error](e)
 			if !ok {
 				return nil, err
 			}
-			r.Failures = append(r.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: wrong.Path,
+			report.Failures = append(report.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: wrong.Path,
 				Expected: wrong.Expected.String(), Found: wrong.Found.String()})
 		}
-		return r, nil
+		return report, nil
 	}
 	o := ai.Options{Spaces: []*ai.Space{LibrarySpace()}}
-	if t != nil {
-		o.Trust = t.Exam()
+	if trusted != nil {
+		o.Trust = trusted.Exam()
 	}
-	v, err := ai.NewView(ctx, o)
+	view, err := ai.NewView(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	admit := ai.NewAdmitter(v, o.Trust)
+	admit := ai.NewAdmitter(view, o.Trust)
 	admit.KeepTrees()
 	var mu sync.Mutex
-	err = cas.Parallel(ctx, 0, len(b.Files), func(ctx context.Context, i int) error {
-		f := &b.Files[i]
-		if f.Ref == "" {
+	err = cas.Parallel(ctx, 0, len(opened.Files), func(ctx context.Context, i int) error {
+		file := &opened.Files[i]
+		if file.Ref == "" {
 			return nil
 		}
-		at, err := v.At(v.Spaces()[0], f.Path[len(".ai/"):])
+		at, err := view.At(view.Spaces()[0], file.Path[len(".ai/"):])
 		var it *ai.Item
 		if err == nil {
-			it, err = v.Load(ctx, at)
+			it, err = view.Load(ctx, at)
 		}
 		if err == nil {
 			err = admit.Require(ctx, it, policy.ToUse)
@@ -60,13 +60,14 @@ func VerifyLibrary(ctx context.Context, b *bundle.Bundle, t *trust.Trust) (*bund
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			r.Failures = append(r.Failures, &bundle.Failure{Check: bundle.CheckItem, Path: f.Path, Ref: f.Ref,
-				Err: err})
+			report.Failures = append(report.Failures,
+				&bundle.Failure{Check: bundle.CheckItem, Path: file.Path, Ref: file.Ref,
+					Err: err})
 		} else {
-			r.Vouched = append(r.Vouched, bundle.Vouched{Path: f.Path, Ref: f.Ref})
+			report.Vouched = append(report.Vouched, bundle.Vouched{Path: file.Path, Ref: file.Ref})
 		}
 		return nil
 	})
-	r.Good, r.Read = int64(len(b.Files)), b.Bytes
-	return r, err
+	report.Good, report.Read = int64(len(opened.Files)), opened.Bytes
+	return report, err
 }

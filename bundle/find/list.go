@@ -137,14 +137,14 @@ func (f *Finder) List(ctx context.Context, all bool) (lines []Line, err error) {
 // stored returns the bundles in the store, without their signatures, sorted: for each id the v1 bundles first, the
 // newest last. Without a store it returns none. It warns about unreadable bundles and leaves them out.
 func (f *Finder) stored(ctx context.Context) (lines []Line, err error) {
-	s, err := f.Store()
+	store, err := f.Store()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	refs, err := s.Refs()
+	refs, err := store.Refs()
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (f *Finder) stored(ctx context.Context) (lines []Line, err error) {
 		if r.ID.Kind != cas.Document || !v1 && r.Name != install.Ref(r.ID.Digest) {
 			continue
 		}
-		line, err := f.storedLine(ctx, s, r.ID, v1)
+		line, err := f.storedLine(ctx, store, r.ID, v1)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -168,19 +168,19 @@ func (f *Finder) stored(ctx context.Context) (lines []Line, err error) {
 }
 
 func (f *Finder) storedLine(ctx context.Context, s *disk.Store, id cas.ID, v1 bool) (Line, error) {
-	o, err := s.Get(ctx, id)
+	object, err := s.Get(ctx, id)
 	if err != nil {
 		return Line{}, err
 	}
-	defer o.Close()
+	defer object.Close()
 	if !v1 {
-		l, err := manifest.ReadFileList(o, func(*manifest.File) error { return nil })
+		l, err := manifest.ReadFileList(object, func(*manifest.File) error { return nil })
 		if err != nil {
 			return Line{}, err
 		}
 		return newLine(InStore, l, f.Now), nil
 	}
-	text, err := io.ReadAll(io.LimitReader(o, legacy.MaxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(object, legacy.MaxBytes+1))
 	if err != nil {
 		return Line{}, err
 	}

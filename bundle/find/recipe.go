@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
@@ -17,43 +18,48 @@ import (
 const initialVersion = "0.1.0"
 
 // Recipe returns the recipe of a directory's bundle: bundle.yaml, or else lines that replace it, or else the files of
-// an id. An empty id means that of the only bundle, or the common prefix of all items' ids.
-func Recipe(dir, id string, lines []recipe.Line) (*recipe.Recipe, error) {
-	r, err := recipe.Read(dir)
+// an id. An empty id means that of the only bundle, or the common prefix of all items' ids. assumed lists the id
+// and the version that stand in for those of a missing bundle.yaml.
+func Recipe(dir, id string, lines []recipe.Line) (_ *recipe.Recipe, assumed []string, err error) {
+	found, err := recipe.Read(dir)
 	switch {
 	case err != nil:
-		return nil, err
-	case r != nil && id != "" && id != r.ID:
-		return nil, fault.New(fault.Validation, "%q makes the bundle %q, not %q", recipe.File, r.ID,
-			id).Try("rye bundle create "+fault.Quote(r.ID)).On("bundle", r.ID)
-	case r != nil:
-		return r, agrees(r, lines)
+		return nil, nil, err
+	case found != nil && id != "" && id != found.ID:
+		return nil, nil, fault.New(fault.Validation, "%q makes the bundle %q, not %q", recipe.File, found.ID,
+			id).Try("rye bundle create "+fault.Quote(found.ID)).On("bundle", found.ID)
+	case found != nil:
+		return found, nil, agrees(found, lines)
 	case id == "":
 		if id = obviousID(dir); id != "" {
+			assumed = append(assumed, "id "+id)
 			break
 		}
 		name := key.Slug(filepath.Base(dir))
 		if !ValidID(name) {
 			name = "bundle"
 		}
-		return nil, fault.New(fault.Config, "no bundle id given, and no %s in %q", recipe.File, dir).On("path",
+		return nil, nil, fault.New(fault.Config, "no bundle id given, and no %s in %q", recipe.File, dir).On("path",
 			filepath.Join(dir, recipe.File)).
 			Because("a minimal "+recipe.File+":", "id: "+name, "version: "+initialVersion,
 				"include: [\".ai/**\"]").Try("rye help bundle")
 	}
-	version := initialVersion
+	version, from := initialVersion, ""
 	if old := new(Finder).LineOf(InProject, dir, id); old.Version != "" {
-		version = old.Version
+		version, from = old.Version, ", as in its manifest"
+	}
+	if !slices.ContainsFunc(lines, func(l recipe.Line) bool { return l.Name == "version" }) {
+		assumed = append(assumed, "version "+version+from)
 	}
 	if len(lines) > 0 {
-		r, err = written(id, version, lines)
+		found, err = written(id, version, lines)
 	} else {
-		r, err = recipe.New(id, version)
+		found, err = recipe.New(id, version)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Validation, "%s", err).From(err).On("bundle", id)
+		return nil, nil, fault.New(fault.Validation, "%s", err).From(err).On("bundle", id)
 	}
-	return r, nil
+	return found, assumed, nil
 }
 
 // obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" without both.

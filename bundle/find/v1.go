@@ -21,8 +21,8 @@ import (
 )
 
 // storedV1 finds a v1 bundle in the store by its digest, or returns nil.
-func (f *Finder) storedV1(ctx context.Context, s *disk.Store, id cas.Digest) (*Found, error) {
-	root, err := s.Ref(install.V1Ref(id) + "/files")
+func (f *Finder) storedV1(ctx context.Context, store *disk.Store, id cas.Digest) (*Found, error) {
+	root, err := store.Ref(install.V1Ref(id) + "/files")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -31,7 +31,7 @@ func (f *Finder) storedV1(ctx context.Context, s *disk.Store, id cas.Digest) (*F
 	}
 	found := &Found{Where: InStore, Place: InStore, finder: f}
 	var files []manifest.File
-	err = cas.Walk(ctx, s, root, func(name string, e cas.Entry) error {
+	err = cas.Walk(ctx, store, root, func(name string, e cas.Entry) error {
 		if e.Mode == cas.Dir {
 			return nil
 		}
@@ -42,7 +42,7 @@ func (f *Finder) storedV1(ctx context.Context, s *disk.Store, id cas.Digest) (*F
 		return nil
 	})
 	slices.SortFunc(files, func(x, y manifest.File) int { return strings.Compare(x.Path, y.Path) })
-	found.V1 = snapshot.FS(ctx, s, files, ".")
+	found.V1 = snapshot.FS(ctx, store, files, ".")
 	return found, err
 }
 
@@ -83,15 +83,15 @@ func (f *Found) VerifyV1(ctx context.Context, o bundle.VerifyOptions) (*legacy.R
 }
 
 // importV1 copies a v1 bundle into the store once it is verified: its files, including its manifest.
-func (f *Found) importV1(ctx context.Context, s install.Store, o bundle.VerifyOptions) (*bundle.Report, error) {
-	r, same, err := f.VerifyV1(ctx, o)
+func (f *Found) importV1(ctx context.Context, store install.Store, o bundle.VerifyOptions) (*bundle.Report, error) {
+	report, same, err := f.VerifyV1(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if !r.OK() {
+	if !report.OK() {
 		return same, &install.RefusedError{Report: same}
 	}
-	batch, err := s.Batch(ctx)
+	batch, err := store.Batch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +100,13 @@ func (f *Found) importV1(ctx context.Context, s install.Store, o bundle.VerifyOp
 	if err != nil {
 		return nil, err
 	}
-	files := []manifest.File{{Path: at, Size: int64(len(r.Text)), Mode: cas.File}}
-	if files[0].Digest, err = batch.PutBytes(ctx, cas.Blob, r.Text); err != nil {
+	files := []manifest.File{{Path: at, Size: int64(len(report.Text)), Mode: cas.File}}
+	if files[0].Digest, err = batch.PutBytes(ctx, cas.Blob, report.Text); err != nil {
 		return nil, err
 	}
-	for _, good := range r.Good {
+	for _, good := range report.Good {
 		// Reading hashes it, so the stored bytes are the verified ones.
-		o, err := r.Get(ctx, cas.ID{Kind: cas.Blob, Digest: good.Digest})
+		o, err := report.Get(ctx, cas.ID{Kind: cas.Blob, Digest: good.Digest})
 		if err == nil {
 			_, err = batch.Put(ctx, cas.Blob, o)
 			o.Close()
@@ -119,5 +119,5 @@ func (f *Found) importV1(ctx context.Context, s install.Store, o bundle.VerifyOp
 	if err := batch.Commit(ctx); err != nil {
 		return nil, err
 	}
-	return same, install.KeepV1(ctx, s, r.Document, r.Body(), files)
+	return same, install.KeepV1(ctx, store, report.Document, report.Body(), files)
 }

@@ -101,15 +101,15 @@ func (s *Space) locked(ctx context.Context, change func(*files) error) error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return err
 	}
-	f, err := s.files()
+	files, err := s.files()
 	if err != nil {
 		return err
 	}
-	defer f.Root.Close()
-	if err := f.makeDirectory(bundlesDir); err != nil {
+	defer files.Root.Close()
+	if err := files.makeDirectory(bundlesDir); err != nil {
 		return err
 	}
-	lock, err := f.Root.OpenFile(bundlesDir+"/.lock", os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := files.Root.OpenFile(bundlesDir+"/.lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -117,5 +117,5 @@ func (s *Space) locked(ctx context.Context, change func(*files) error) error {
 		return err
 	}
 	defer lock.Close()
-	return change(f)
+	return change(files)
 }

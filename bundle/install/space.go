@@ -97,7 +97,8 @@ func (s *Space) Install(ctx context.Context, r Request, o bundle.VerifyOptions) 
 }
 
 // Rollback reinstalls a previously installed version. It must pass all checks of a new one.
-func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o bundle.VerifyOptions) (*bundle.Report,
+func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest,
+	verifyOptions bundle.VerifyOptions) (*bundle.Report,
 	error) {
 	at, err := s.read(bundleID)
 	if err != nil {
@@ -114,65 +115,66 @@ func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o 
 	if b.ID != to { // changed meanwhile
 		return nil, notInstalled(bundleID, to)
 	}
-	return s.swap(ctx, b, Request{ID: to}, o)
+	return s.swap(ctx, b, Request{ID: to}, verifyOptions)
 }
 
 // swap verifies a bundle and makes it the installed version.
-func (s *Space) swap(ctx context.Context, b *bundle.Bundle, r Request, o bundle.VerifyOptions) (*bundle.Report,
+func (s *Space) swap(ctx context.Context, bundle *bundle.Bundle, request Request,
+	o bundle.VerifyOptions) (*bundle.Report,
 	error) {
-	report, err := verified(ctx, b, s.Store, o)
+	report, err := verified(ctx, bundle, s.Store, o)
 	if err != nil {
 		return report, err
 	}
-	body, err := b.Body()
+	body, err := bundle.Body()
 	if err != nil {
 		return report, err
 	}
-	return report, s.locked(ctx, func(f *files) error {
+	return report, s.locked(ctx, func(files *files) error {
 		now := time.Now()
 		if s.Now != nil {
 			now = s.Now()
 		}
-		steps := []rollback.Step{rollback.OfFileList(b.FileList, LocalSource, r.ByName, now)}
-		if r.Source != "" {
-			steps = append(steps, rollback.OfFileList(b.FileList, r.Source, r.ByName, now))
+		steps := []rollback.Step{rollback.OfFileList(bundle.FileList, LocalSource, request.ByName, now)}
+		if request.Source != "" {
+			steps = append(steps, rollback.OfFileList(bundle.FileList, request.Source, request.ByName, now))
 		}
 		// Check before setting refs for it. Record decides.
 		if err := s.Journal.Check(steps...); err != nil {
 			return err
 		}
-		if err := keep(ctx, s.Store, s.ref(b.ID), b, body, cas.Digest{}); err != nil {
+		if err := keep(ctx, s.Store, s.ref(bundle.ID), bundle, body, cas.Digest{}); err != nil {
 			return err
 		}
 		if err := s.Journal.Record(ctx, steps...); err != nil {
 			return err
 		}
-		return s.point(f, b, manifest.Join(nil, body, b.Signatures))
+		return s.point(files, bundle, manifest.Join(nil, body, bundle.Signatures))
 	})
 }
 
 // point writes the history and then the pointer.
-func (s *Space) point(f *files, b *bundle.Bundle, text []byte) error {
-	dir := home(b.BundleID)
-	if err := f.makeDirectory(dir + "/" + historyDir); err != nil {
+func (s *Space) point(files *files, opened *bundle.Bundle, text []byte) error {
+	dir := home(opened.BundleID)
+	if err := files.makeDirectory(dir + "/" + historyDir); err != nil {
 		return err
 	}
-	old, err := f.readFile(dir + "/" + pointer)
+	old, err := files.readFile(dir + "/" + pointer)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	case bytes.Equal(old, text):
-		return f.SyncDirectory(dir) // the process that wrote it may have crashed before the sync
+		return files.SyncDirectory(dir) // the process that wrote it may have crashed before the sync
 	default:
 		// An unreadable manifest is replaced without history: a rollback to it is impossible.
-		if was, err := bundle.Parse(old); err == nil && was.ID != b.ID {
-			if err := f.write(dir+"/"+historyName(Version{was.Version, was.ID}), old); err != nil {
+		if was, err := bundle.Parse(old); err == nil && was.ID != opened.ID {
+			if err := files.write(dir+"/"+historyName(Version{was.Version, was.ID}), old); err != nil {
 				return err
 			}
 		}
 	}
-	return f.write(dir+"/"+pointer, text)
+	return files.write(dir+"/"+pointer, text)
 }
 
 // Remove removes a bundle and its history, but not its entries in the Journal. gc may then remove its files.
@@ -180,41 +182,41 @@ func (s *Space) Remove(ctx context.Context, bundleID string) error {
 	if _, err := bundle.ManifestPath(bundleID); err != nil {
 		return err
 	}
-	return s.locked(ctx, func(f *files) error {
+	return s.locked(ctx, func(files *files) error {
 		dir := home(bundleID)
-		if err := s.unpoint(f, dir); err != nil {
+		if err := s.unpoint(files, dir); err != nil {
 			return err
 		}
-		names, err := f.history(dir)
+		names, err := files.history(dir)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			b, err := s.parse(f, dir+"/"+name, bundleID)
+			b, err := s.parse(files, dir+"/"+name, bundleID)
 			if err == nil {
 				err = s.drop(ctx, b.ID)
 			} else if _, bad := errors.AsType[*ManifestError](err); bad {
 				err = nil
 			}
 			if err == nil {
-				err = f.remove(dir + "/" + name)
+				err = files.remove(dir + "/" + name)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		f.prune(dir)
+		files.prune(dir)
 		return nil
 	})
 }
 
 // unpoint copies the installed version into the history, so that its refs are found even after a crash, and removes
 // the pointer: after that the bundle isn't installed.
-func (s *Space) unpoint(f *files, dir string) error {
+func (s *Space) unpoint(files *files, dir string) error {
 	bundleID := strings.TrimPrefix(dir, bundlesDir+"/")
-	old, err := f.readFile(dir + "/" + pointer)
+	old, err := files.readFile(dir + "/" + pointer)
 	if errors.Is(err, fs.ErrNotExist) {
-		if names, err := f.history(dir); err != nil || len(names) > 0 {
+		if names, err := files.history(dir); err != nil || len(names) > 0 {
 			return err
 		}
 		return notInstalled(bundleID, cas.Digest{})
@@ -223,14 +225,14 @@ func (s *Space) unpoint(f *files, dir string) error {
 		return err
 	}
 	if b, err := bundle.Parse(old); err == nil {
-		if err := f.makeDirectory(dir + "/" + historyDir); err != nil {
+		if err := files.makeDirectory(dir + "/" + historyDir); err != nil {
 			return err
 		}
-		if err := f.write(dir+"/"+historyName(Version{b.Version, b.ID}), old); err != nil {
+		if err := files.write(dir+"/"+historyName(Version{b.Version, b.ID}), old); err != nil {
 			return err
 		}
 	}
-	return f.remove(dir + "/" + pointer)
+	return files.remove(dir + "/" + pointer)
 }
 
 // drop removes the refs of a bundle, the document's first.
@@ -269,7 +271,7 @@ func (s *Space) Open(ctx context.Context, bundleID string) (*ai.Space, error) {
 		return nil, err
 	}
 	space := &ai.Space{Label: "system:" + at.BundleID, Level: ai.System,
-		FS: snapshot.FS(ctx, s.Store, at.Files, ".ai")}
+		FS: snapshot.FS(ctx, s.Store, at.Files, at.Layout().Items)}
 	for _, r := range at.Requires {
 		space.Requires = append(space.Requires, "system:"+r.BundleID)
 	}
@@ -281,25 +283,25 @@ func (s *Space) read(bundleID string) (*Installed, error) {
 	if _, err := bundle.ManifestPath(bundleID); err != nil {
 		return nil, err
 	}
-	f, err := s.files()
+	files, err := s.files()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notInstalled(bundleID, cas.Digest{})
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Root.Close()
+	defer files.Root.Close()
 	at := new(Installed)
-	at.Bundle, err = s.parse(f, home(bundleID)+"/"+pointer, bundleID)
+	at.Bundle, err = s.parse(files, home(bundleID)+"/"+pointer, bundleID)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	names, err := f.history(home(bundleID))
+	names, err := files.history(home(bundleID))
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		b, err := s.parse(f, home(bundleID)+"/"+name, bundleID)
+		b, err := s.parse(files, home(bundleID)+"/"+name, bundleID)
 		if err != nil {
 			continue // no rollback to it is possible
 		}

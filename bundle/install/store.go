@@ -53,13 +53,14 @@ func (e *RefusedError) Unwrap() []error {
 // Import imports a bundle from an archive into a store. The bundle gets its refs only after the whole of it was
 // verified; a *RefusedError reports an invalid bundle. Bundles without a trusted signature are refused after reading
 // the manifest alone.
-func Import(ctx context.Context, store Store, r io.Reader, o bundle.VerifyOptions) (*bundle.Report, error) {
+func Import(ctx context.Context, store Store, r io.Reader, verifyOptions bundle.VerifyOptions) (*bundle.Report,
+	error) {
 	batch, err := store.Batch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer batch.Close()
-	h, err := archive.Read(ctx, r, &importer{ctx: ctx, batch: batch, options: &o})
+	head, err := archive.Read(ctx, r, &importer{ctx: ctx, batch: batch, options: &verifyOptions})
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +68,12 @@ func Import(ctx context.Context, store Store, r io.Reader, o bundle.VerifyOption
 		return nil, err
 	}
 	// The batch is still open, so gc doesn't remove its objects.
-	b := &bundle.Bundle{FileList: h.List, Files: h.Files}
-	report, err := verified(ctx, b, store, o)
+	b := &bundle.Bundle{FileList: head.List, Files: head.Files}
+	report, err := verified(ctx, b, store, verifyOptions)
 	if err != nil {
 		return report, err
 	}
-	return report, Keep(ctx, store, b, h.Body, o)
+	return report, Keep(ctx, store, b, head.Body, verifyOptions)
 }
 
 func verified(ctx context.Context, b *bundle.Bundle, store Store, o bundle.VerifyOptions) (*bundle.Report, error) {
@@ -151,37 +152,37 @@ func KeepV1(ctx context.Context, store Store, id cas.Digest, body []byte, files 
 }
 
 // keep sets the refs of a bundle, the document's last. files is the tree of its files, or zero.
-func keep(ctx context.Context, store Store, name string, b *bundle.Bundle, body []byte, files cas.Digest) error {
+func keep(ctx context.Context, store Store, name string, bundle *bundle.Bundle, body []byte, files cas.Digest) error {
 	batch, err := store.Batch(ctx)
 	if err != nil {
 		return err
 	}
 	defer batch.Close() // after the refs are set: until then gc keeps its objects
-	missing, err := batch.Missing(ctx, []cas.ID{{Kind: cas.Document, Digest: b.ID},
+	missing, err := batch.Missing(ctx, []cas.ID{{Kind: cas.Document, Digest: bundle.ID},
 		{Kind: cas.TreeKind, Digest: files}})
 	if err != nil {
 		return err
 	}
 	lacks := func(id cas.ID) bool { return slices.Contains(missing, id) }
-	if lacks(cas.ID{Kind: cas.Document, Digest: b.ID}) {
+	if lacks(cas.ID{Kind: cas.Document, Digest: bundle.ID}) {
 		document, err := batch.PutBytes(ctx, cas.Document, body)
 		if err != nil {
 			return err
 		}
-		if document != b.ID {
-			return fmt.Errorf("the manifest of %s is %s", b.ID, document)
+		if document != bundle.ID {
+			return fmt.Errorf("the manifest of %s is %s", bundle.ID, document)
 		}
 	}
 	if lacks(cas.ID{Kind: cas.TreeKind, Digest: files}) {
-		if files, err = putTree(ctx, batch, b.Files); err != nil {
+		if files, err = PutTree(ctx, batch, bundle.Files); err != nil {
 			return err
 		}
 	}
 	var evidence []manifest.File
-	for _, e := range b.Evidence {
+	for _, e := range bundle.Evidence {
 		evidence = append(evidence, manifest.File{Path: e.Name, Digest: e.Digest, Size: e.Size, Mode: cas.File})
 	}
-	proofs, err := putTree(ctx, batch, evidence)
+	proofs, err := PutTree(ctx, batch, evidence)
 	if err != nil {
 		return err
 	}
@@ -196,13 +197,23 @@ func keep(ctx context.Context, store Store, name string, b *bundle.Bundle, body 
 			return err
 		}
 	}
-	return putRef(ctx, store, name, cas.ID{Kind: cas.Document, Digest: b.ID})
+	return putRef(ctx, store, name, cas.ID{Kind: cas.Document, Digest: bundle.ID})
 }
 
-// putTree puts the trees of files, which are sorted by path, and returns the root.
-func putTree(ctx context.Context, batch cas.Batch, files []manifest.File) (cas.Digest, error) {
+// PutTree puts the trees of files, which are sorted by path, and returns the root.
+func PutTree(ctx context.Context, batch cas.Batch, files []manifest.File) (cas.Digest, error) {
 	root, _, err := putDirectory(ctx, batch, files, 0)
 	return root, err
+}
+
+// Tree returns the digest of the tree of files, which are sorted by path.
+func Tree(ctx context.Context, files []manifest.File) (cas.Digest, error) {
+	batch, err := new(cas.Memory).Batch(ctx)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	defer batch.Close()
+	return PutTree(ctx, batch, files)
 }
 
 // putDirectory puts the tree of one directory, whose files share the first from bytes of their paths, and returns how

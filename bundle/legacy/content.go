@@ -41,38 +41,38 @@ func read(ctx context.Context, fsys fs.FS, id string, progress func(files, bytes
 	if err != nil {
 		return nil, err
 	}
-	c := &Content{fs: fsys, at: map[cas.Digest]string{}}
-	if c.Text, err = readFile(fsys, at); err != nil {
+	content := &Content{fs: fsys, at: map[cas.Digest]string{}}
+	if content.Text, err = readFile(fsys, at); err != nil {
 		return nil, err
 	}
-	m, err := Parse(c.Text)
-	if err == nil && m.ID != id {
-		err = &admission.NameError{Want: "bundle:" + id, Found: m.Name()}
+	manifest, err := Parse(content.Text)
+	if err == nil && manifest.ID != id {
+		err = &admission.NameError{Want: "bundle:" + id, Found: manifest.Name()}
 	}
 	if err != nil {
-		c.fail(&bundle.Failure{Check: bundle.CheckManifest, Err: err})
-		return c, nil
+		content.fail(&bundle.Failure{Check: bundle.CheckManifest, Err: err})
+		return content, nil
 	}
-	c.Manifest = m
-	c.Document = cas.Sum(c.Body())
-	for i := range m.Files {
-		good, failure := c.file(ctx, &m.Files[i])
+	content.Manifest = manifest
+	content.Document = cas.Sum(content.Body())
+	for i := range manifest.Files {
+		good, failure := content.file(ctx, &manifest.Files[i])
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if failure != nil {
-			failure.Path = m.Files[i].Path
-			c.fail(failure)
+			failure.Path = manifest.Files[i].Path
+			content.fail(failure)
 			continue
 		}
-		c.Read += good.Size
-		c.Good = append(c.Good, good)
-		c.at[good.Digest] = good.Path
+		content.Read += good.Size
+		content.Good = append(content.Good, good)
+		content.at[good.Digest] = good.Path
 		if progress != nil {
-			progress(int64(len(c.Good)), c.Read)
+			progress(int64(len(content.Good)), content.Read)
 		}
 	}
-	return c, nil
+	return content, nil
 }
 
 // Body returns the manifest without its signature line. Document is its digest.
@@ -88,17 +88,17 @@ func (c *Content) Bundle(ctx context.Context, below []*ai.Space) (*bundle.Bundle
 		Subject: c.Document,
 		Files:   len(c.Good), Bytes: c.Read}
 	l.Document.Name, l.Document.ID = c.Name(), c.Document
-	b := &bundle.Bundle{FileList: l, Files: append([]manifest.File(nil), c.Good...)}
-	space, view, err := bundle.View(ctx, c, c.ID, c.Good, below, nil)
+	opened := &bundle.Bundle{FileList: l, Files: append([]manifest.File(nil), c.Good...)}
+	space, view, err := bundle.View(ctx, c, &manifest.FileList{BundleID: c.ID}, c.Good, below, nil)
 	if err != nil {
 		return nil, err
 	}
-	for i := range b.Files {
-		f := &b.Files[i]
-		if !ofKind(f.Path) {
+	for i := range opened.Files {
+		file := &opened.Files[i]
+		if !ofKind(file.Path) {
 			continue
 		}
-		at, err := view.At(space, strings.TrimPrefix(f.Path, ".ai/"))
+		at, err := view.At(space, strings.TrimPrefix(file.Path, ".ai/"))
 		if err != nil {
 			continue // an asset, by its path
 		}
@@ -107,10 +107,10 @@ func (c *Content) Bundle(ctx context.Context, below []*ai.Space) (*bundle.Bundle
 			return nil, context.Cause(ctx)
 		}
 		if err == nil {
-			f.Ref, f.Version = it.Ref.String(), it.Model.Version
+			file.Ref, file.Version = it.Ref.String(), it.Model.Version
 		}
 	}
-	return b, nil
+	return opened, nil
 }
 
 // readFile reads one byte more than a manifest may have, so that the caller notices a larger one.
@@ -124,10 +124,10 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 }
 
 // file hashes a file with SHA-256 for the manifest and with BLAKE3.
-func (c *Content) file(ctx context.Context, f *File) (good manifest.File, failure *bundle.Failure) {
-	file, err := c.fs.Open(f.Path)
+func (c *Content) file(ctx context.Context, listed *File) (good manifest.File, failure *bundle.Failure) {
+	file, err := c.fs.Open(listed.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return good, &bundle.Failure{Check: bundle.CheckMissing, Expected: text(f.SHA256), Err: err}
+		return good, &bundle.Failure{Check: bundle.CheckMissing, Expected: text(listed.SHA256), Err: err}
 	}
 	if err != nil {
 		return good, &bundle.Failure{Check: bundle.CheckRead, Err: err}
@@ -144,10 +144,10 @@ func (c *Content) file(ctx context.Context, f *File) (good manifest.File, failur
 	if err != nil {
 		return good, &bundle.Failure{Check: bundle.CheckRead, Err: err}
 	}
-	if found := [32]byte(old.Sum(nil)); found != f.SHA256 {
-		return good, &bundle.Failure{Check: bundle.CheckDigest, Expected: text(f.SHA256), Found: text(found)}
+	if found := [32]byte(old.Sum(nil)); found != listed.SHA256 {
+		return good, &bundle.Failure{Check: bundle.CheckDigest, Expected: text(listed.SHA256), Found: text(found)}
 	}
-	good.Path, good.Digest, good.Mode = f.Path, today.Digest(), cas.File
+	good.Path, good.Digest, good.Mode = listed.Path, today.Digest(), cas.File
 	if fi.Mode()&0o100 != 0 {
 		good.Mode = cas.Exec
 	}

@@ -131,15 +131,16 @@ func (r *reader) manifest(root *value.Value) *Manifest {
 	r.keys(root, "the manifest", "bundle", "files")
 	head, files := root.Get("bundle"), root.Get("files")
 	r.keys(head, "bundle", "id", "version", "entrypoint", "description", "created_at", "type")
-	m := &Manifest{ID: r.text(head, "id"), Version: r.text(head, "version"), Entrypoint: r.text(head, "entrypoint"),
+	result := &Manifest{ID: r.text(head, "id"), Version: r.text(head, "version"),
+		Entrypoint:  r.text(head, "entrypoint"),
 		Description: r.text(head, "description"), Created: r.text(head, "created_at"), Type: r.text(head, "type")}
 	if r.err != nil {
 		return nil
 	}
-	if err := portable.CheckID(m.ID); err != nil {
+	if err := portable.CheckID(result.ID); err != nil {
 		r.fail(head.Get("id"), "id: %w", err)
 	}
-	if err := manifest.CheckVersion(m.Version); err != nil {
+	if err := manifest.CheckVersion(result.Version); err != nil {
 		r.fail(head.Get("version"), "version: %w", err)
 	}
 	if r.isMap(files, "files"); r.err != nil {
@@ -153,13 +154,13 @@ func (r *reader) manifest(root *value.Value) *Manifest {
 			return nil
 		}
 		e := &files.Map[i]
-		m.Files = append(m.Files, r.file(e))
+		result.Files = append(result.Files, r.file(e))
 	}
-	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	if err := portable.CheckSet(m.paths()); err != nil {
+	slices.SortFunc(result.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	if err := portable.CheckSet(result.paths()); err != nil {
 		r.fail(files, "files: %w", err)
 	}
-	return m
+	return result
 }
 
 func (m *Manifest) paths() iter.Seq[string] {
@@ -172,24 +173,24 @@ func (m *Manifest) paths() iter.Seq[string] {
 	}
 }
 
-func (r *reader) file(e *value.Entry) File {
-	r.keys(e.Value, e.Key, "sha256", "inline_signed", "item_type")
-	f := File{Path: e.Key}
+func (r *reader) file(entry *value.Entry) File {
+	r.keys(entry.Value, entry.Key, "sha256", "inline_signed", "item_type")
+	file := File{Path: entry.Key}
 	if r.err != nil {
-		return f
+		return file
 	}
-	text := r.text(e.Value, "sha256")
-	if n, err := hex.Decode(f.SHA256[:], []byte(text[:min(len(text), 64)])); err != nil || n != 32 ||
+	text := r.text(entry.Value, "sha256")
+	if n, err := hex.Decode(file.SHA256[:], []byte(text[:min(len(text), 64)])); err != nil || n != 32 ||
 		len(text) != 64 || text != strings.ToLower(text) {
-		r.fail(e.Value, "%+q: sha256 is not 64 hexadecimal digits", e.Key)
+		r.fail(entry.Value, "%+q: sha256 is not 64 hexadecimal digits", entry.Key)
 	}
-	switch signed := e.Value.Get("inline_signed"); {
+	switch signed := entry.Value.Get("inline_signed"); {
 	case signed != nil && signed.Kind == value.Bool:
-		f.Signed = signed.Text == "true"
+		file.Signed = signed.Text == "true"
 	default:
-		r.fail(e.Value, "%+q: inline_signed must be true or false", e.Key)
+		r.fail(entry.Value, "%+q: inline_signed must be true or false", entry.Key)
 	}
-	return f
+	return file
 }
 
 func (r *reader) isMap(v *value.Value, what string) {

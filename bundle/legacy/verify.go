@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -53,36 +54,37 @@ func Verify(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, err
 }
 
 // List is Verify without the signatures of items. It is enough to know the bytes that the manifest lists.
-func List(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, error) {
-	if o.Trust == nil {
+func List(ctx context.Context, fsys fs.FS, id string, options Options) (*Report, error) {
+	if options.Trust == nil {
 		return nil, bundle.ErrNoTrust
 	}
-	c, err := read(ctx, fsys, id, o.Progress)
+	content, err := read(ctx, fsys, id, options.Progress)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Content: c, listed: make(map[cas.Digest]bool, len(c.Good))}
-	if c.Manifest == nil {
-		return r, nil
+	report := &Report{Content: content, listed: make(map[cas.Digest]bool, len(content.Good))}
+	if content.Manifest == nil {
+		return report, nil
 	}
-	for i := range c.Good {
-		r.listed[c.Good[i].Digest] = true
+	for i := range content.Good {
+		report.listed[content.Good[i].Digest] = true
 	}
-	r.Exam, err = o.Trust.Examine(admission.Subject{Name: c.Name(), V1: Identify}, bytes.NewReader(c.Text),
+	report.Exam, err = options.Trust.Examine(admission.Subject{Name: content.Name(), V1: Identify},
+		bytes.NewReader(content.Text),
 		policy.ToUse)
-	if err == nil && !r.Exam.Decision.Allowed {
-		err = &bundle.NotAdmittedError{Name: c.Name(), Decision: r.Exam.Decision}
+	if err == nil && !report.Exam.Decision.Allowed {
+		err = &bundle.NotAdmittedError{Name: content.Name(), Decision: report.Exam.Decision}
 	}
 	if err != nil {
-		r.Failures = slices.Insert(r.Failures, 0, &bundle.Failure{Check: bundle.CheckSignatures, Err: err})
+		report.Failures = slices.Insert(report.Failures, 0, &bundle.Failure{Check: bundle.CheckSignatures, Err: err})
 	}
-	return r, nil
+	return report, nil
 }
 
 // items checks the signatures of items, in a space of the manifest's files.
 func (r *Report) items(ctx context.Context, o Options) error {
 	trust := &bundle.Listing{Trust: o.Trust, Listed: r.Listed}
-	space, view, err := bundle.View(ctx, r, r.Manifest.ID, r.Good, o.Below, trust)
+	space, view, err := bundle.View(ctx, r, &manifest.FileList{BundleID: r.Manifest.ID}, r.Good, o.Below, trust)
 	if err != nil {
 		return err
 	}
@@ -111,8 +113,8 @@ func ofKind(p string) bool {
 		strings.HasPrefix(p, ".ai/knowledge/")
 }
 
-func (r *Report) item(ctx context.Context, view *ai.View, space *ai.Space, admitter *ai.Admitter, p string) error {
-	at, err := view.At(space, strings.TrimPrefix(p, ".ai/"))
+func (r *Report) item(ctx context.Context, view *ai.View, space *ai.Space, admitter *ai.Admitter, path string) error {
+	at, err := view.At(space, strings.TrimPrefix(path, ".ai/"))
 	if err != nil {
 		return nil // an asset, by its path
 	}
@@ -123,17 +125,18 @@ func (r *Report) item(ctx context.Context, view *ai.View, space *ai.Space, admit
 	if err != nil {
 		return err
 	}
-	a, err := admitter.Admit(ctx, it, policy.ToUse)
+	admission, err := admitter.Admit(ctx, it, policy.ToUse)
 	if err != nil {
 		return err
 	}
-	if !a.Decision.Allowed {
-		return ai.NotAdmitted(it.Ref, p, a.Decision)
+	if !admission.Decision.Allowed {
+		return ai.NotAdmitted(it.Ref, path, admission.Decision)
 	}
-	w := bundle.Vouched{Path: p, Ref: it.Ref.String(), Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers,
-		Reason: a.Decision.Reason()}
-	if a.Tree != nil {
-		w.Tree, w.Files = a.Tree.Digest, len(a.Tree.Files)
+	w := bundle.Vouched{Path: path, Ref: it.Ref.String(), Format: admission.Signed.Format, Listed: admission.Listed,
+		Signers: admission.Signers,
+		Reason:  admission.Decision.Reason()}
+	if admission.Tree != nil {
+		w.Tree, w.Files = admission.Tree.Digest, len(admission.Tree.Files)
 	}
 	r.Vouched = append(r.Vouched, w)
 	return nil

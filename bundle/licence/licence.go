@@ -135,30 +135,30 @@ func (r *reader) next(word string) bool {
 
 // list reads terms with an operator between them. It merges a nested list of the same operator.
 func (r *reader) list(operator string, depth int) *Expression {
-	e := &Expression{Any: operator == "OR"}
+	expression := &Expression{Any: operator == "OR"}
 	for {
-		var p *Expression
-		if e.Any {
-			p = r.list("AND", depth)
+		var parsed *Expression
+		if expression.Any {
+			parsed = r.list("AND", depth)
 		} else {
-			p = r.term(depth)
+			parsed = r.term(depth)
 		}
 		switch {
-		case p == nil:
+		case parsed == nil:
 			return nil
-		case p.Name == "" && p.Any == e.Any:
-			e.Parts = append(e.Parts, p.Parts...)
+		case parsed.Name == "" && parsed.Any == expression.Any:
+			expression.Parts = append(expression.Parts, parsed.Parts...)
 		default:
-			e.Parts = append(e.Parts, p)
+			expression.Parts = append(expression.Parts, parsed)
 		}
 		if !r.next(operator) {
 			break
 		}
 	}
-	if len(e.Parts) == 1 {
-		return e.Parts[0]
+	if len(expression.Parts) == 1 {
+		return expression.Parts[0]
 	}
-	return e
+	return expression
 }
 
 func (r *reader) term(depth int) *Expression {

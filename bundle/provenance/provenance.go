@@ -90,21 +90,21 @@ func Evidence(name, mediaType string, b []byte) manifest.Evidence {
 	return manifest.Evidence{Name: name, Digest: cas.Sum(b), Size: int64(len(b)), Type: mediaType}
 }
 
-// Embed returns an unsigned manifest like b with additional evidence, which replaces evidence of the same names.
-func Embed(b *bundle.Bundle, more ...manifest.Evidence) (body []byte, l *manifest.FileList, err error) {
-	head := *b.FileList
+// Embed returns an unsigned manifest like bundle with additional evidence, which replaces evidence of the same names.
+func Embed(bundle *bundle.Bundle, more ...manifest.Evidence) (body []byte, l *manifest.FileList, err error) {
+	head := *bundle.FileList
 	head.Evidence = nil
 	replaced := map[string]bool{}
 	for _, e := range more {
 		replaced[e.Name] = true
 	}
-	for _, e := range b.Evidence {
+	for _, e := range bundle.Evidence {
 		if !replaced[e.Name] {
 			head.Evidence = append(head.Evidence, e)
 		}
 	}
 	head.Evidence = append(head.Evidence, more...)
-	return manifest.AppendFileList(nil, &head, b.Files)
+	return manifest.AppendFileList(nil, &head, bundle.Files)
 }
 
 type object = map[string]any

@@ -73,26 +73,26 @@ func (r *Recipe) readBuild(root *yamltree.Node) error {
 	return r.order(list.Kids)
 }
 
-func readStep(n *yamltree.Node) (s Step, err error) {
-	s.Name = n.Key
+func readStep(n *yamltree.Node) (step Step, err error) {
+	step.Name = n.Key
 	if err := n.CheckWord(n.Key, "the name of a step"); err != nil {
-		return s, err
+		return step, err
 	}
 	if n.Shape != yamltree.Mapping {
-		return s, n.Errorf("expected tool, inputs, outputs and params in %q", n.Key)
+		return step, n.Errorf("expected tool, inputs, outputs and params in %q", n.Key)
 	}
 	if err := n.Fields("tool", "inputs", "outputs", "params"); err != nil {
-		return s, err
+		return step, err
 	}
 	tool, err := n.Need("tool")
 	if err != nil {
-		return s, err
+		return step, err
 	}
-	if s.Tool, err = model.ParseRef(tool); err == nil && s.Tool.Kind != "tool" {
-		err = fmt.Errorf("%q is not a tool", s.Tool)
+	if step.Tool, err = model.ParseRef(tool); err == nil && step.Tool.Kind != "tool" {
+		err = fmt.Errorf("%q is not a tool", step.Tool)
 	}
 	if err != nil {
-		return s, n.Get("tool").Errorf("%v", err)
+		return step, n.Get("tool").Errorf("%v", err)
 	}
 	err = eachText(n, "inputs", func(n *yamltree.Node, text string) error {
 		g, err := ParseGlob(text)
@@ -103,27 +103,27 @@ func readStep(n *yamltree.Node) (s Step, err error) {
 		if err != nil {
 			return n.Errorf("%v", err)
 		}
-		s.Inputs = append(s.Inputs, g)
+		step.Inputs = append(step.Inputs, g)
 		return nil
 	})
 	if err != nil {
-		return s, err
+		return step, err
 	}
 	err = eachText(n, "outputs", func(n *yamltree.Node, text string) error {
 		if err := checkOutput(text); err != nil {
 			return n.Errorf("%v", err)
 		}
-		s.Outputs = append(s.Outputs, text)
+		step.Outputs = append(step.Outputs, text)
 		return nil
 	})
-	if err == nil && len(s.Outputs) == 0 {
-		err = n.Errorf("step %q has no \"outputs\"", s.Name)
+	if err == nil && len(step.Outputs) == 0 {
+		err = n.Errorf("step %q has no \"outputs\"", step.Name)
 	}
 	if err != nil {
-		return s, err
+		return step, err
 	}
-	slices.Sort(s.Outputs)
-	return s, s.readParams(n)
+	slices.Sort(step.Outputs)
+	return step, step.readParams(n)
 }
 
 func (s *Step) readParams(n *yamltree.Node) error {
@@ -166,21 +166,21 @@ func (r *Recipe) apart(nodes []*yamltree.Node) error {
 // order finds the steps that each step needs, and refuses circles.
 func (r *Recipe) order(nodes []*yamltree.Node) error {
 	for i := range r.Build {
-		s := &r.Build[i]
-		for j, g := range s.Inputs {
+		step := &r.Build[i]
+		for j, g := range step.Inputs {
 			for _, other := range r.Build {
 				takes := func(out string) bool { return g.Match(out) || g.Below(out) }
 				switch {
 				case !slices.ContainsFunc(other.Outputs, takes):
-				case other.Name == s.Name:
+				case other.Name == step.Name:
 					return nodes[i].Get("inputs").Kids[j].Errorf("%+q matches an output of its own step %q",
-						fault.Clip(g.String(), 100), s.Name)
-				case !slices.Contains(s.Needs, other.Name):
-					s.Needs = append(s.Needs, other.Name)
+						fault.Clip(g.String(), 100), step.Name)
+				case !slices.Contains(step.Needs, other.Name):
+					step.Needs = append(step.Needs, other.Name)
 				}
 			}
 		}
-		slices.Sort(s.Needs)
+		slices.Sort(step.Needs)
 	}
 	// Remove the steps that need no other step, until none can be removed: the rest are in a circle or need one.
 	done := map[string]bool{}

@@ -39,6 +39,7 @@ type Recipe struct {
 	AllowSecret          []Allowed
 	Requires             []manifest.Require // in the order of the file
 	Build                []Step             // in the order of the file
+	Plugin               bool               // all files of a plugin, without bundle.yaml
 
 	patterns []written // in the order of the file
 }
@@ -146,19 +147,19 @@ func (r *Recipe) read(root *yamltree.Node) error {
 }
 
 func (r *Recipe) readHead(root *yamltree.Node) (err error) {
-	for _, f := range []struct {
+	for _, field := range []struct {
 		name  string
 		to    *string
 		check func(string) error
 	}{{"id", &r.ID, checkID}, {"version", &r.Version, manifest.CheckVersion}} {
-		if root.Get(f.name) == nil {
-			return root.Errorf("%q is missing", f.name)
+		if root.Get(field.name) == nil {
+			return root.Errorf("%q is missing", field.name)
 		}
-		if *f.to, err = root.TextOf(f.name); err != nil {
+		if *field.to, err = root.TextOf(field.name); err != nil {
 			return err
 		}
-		if err := f.check(*f.to); err != nil {
-			return root.Get(f.name).Errorf("%v", err)
+		if err := field.check(*field.to); err != nil {
+			return root.Get(field.name).Errorf("%v", err)
 		}
 	}
 	if r.Entrypoint, err = root.TextOf("entrypoint"); err != nil {
@@ -174,20 +175,20 @@ func (r *Recipe) readHead(root *yamltree.Node) (err error) {
 }
 
 func (r *Recipe) readText(root *yamltree.Node) error {
-	for _, f := range []struct {
+	for _, field := range []struct {
 		name string
 		to   *string
 	}{{"description", &r.Description}, {"license", &r.License}} {
-		text, err := root.TextOf(f.name)
+		text, err := root.TextOf(field.name)
 		switch {
 		case err != nil:
 			return err
 		case strings.TrimSpace(text) != text:
-			return root.Get(f.name).Errorf("%q begins or ends with a space", f.name)
+			return root.Get(field.name).Errorf("%q begins or ends with a space", field.name)
 		case strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }):
-			return root.Get(f.name).Errorf("%q contains invisible characters", f.name)
+			return root.Get(field.name).Errorf("%q contains invisible characters", field.name)
 		}
-		*f.to = text
+		*field.to = text
 	}
 	return nil
 }
@@ -205,20 +206,20 @@ func (r *Recipe) readFiles(root *yamltree.Node) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range []struct {
+	for _, field := range []struct {
 		name string
 		to   *[]Glob
 	}{{"exclude", &r.Exclude}, {"assets", &r.Assets}, {"executable", &r.Executable}} {
-		err := eachText(root, f.name, func(n *yamltree.Node, text string) error {
+		err := eachText(root, field.name, func(n *yamltree.Node, text string) error {
 			g, err := ParseGlob(text)
-			if err == nil && f.name == "assets" && inAI(text) {
+			if err == nil && field.name == "assets" && inAI(text) {
 				err = fmt.Errorf("%+q is in .ai: list it under \"include\"", fault.Clip(text, 100))
 			}
 			if err != nil {
 				return n.Errorf("%v", err)
 			}
-			*f.to = append(*f.to, g)
-			r.wrote(n, f.name, text, g.Match)
+			*field.to = append(*field.to, g)
+			r.wrote(n, field.name, text, g.Match)
 			return nil
 		})
 		if err != nil {
@@ -269,7 +270,7 @@ func parsePattern(text string) (Pattern, error) {
 		g, err := glob.Parse(text)
 		return Pattern{kind: kinds[i], refs: g}, err
 	}
-	g, err := ParseGlob(text)
+	glob, err := ParseGlob(text)
 	switch {
 	case err != nil:
 		return Pattern{}, err
@@ -283,7 +284,7 @@ func parsePattern(text string) (Pattern, error) {
 	if Never(first) {
 		return Pattern{}, fmt.Errorf("%+q is never bundled", ".ai/"+first)
 	}
-	return Pattern{paths: g}, nil
+	return Pattern{paths: glob}, nil
 }
 
 func inAI(path string) bool { return strings.HasPrefix(path, ".ai/") }

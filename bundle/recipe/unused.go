@@ -47,23 +47,24 @@ func (e *UnusedError) Error() string {
 // that were left out, which most patterns may also match. Both lists are relative to the directory that holds .ai.
 func (r *Recipe) Unused(bundled, left []string) (unused []*UnusedError) {
 	all := slices.Concat(bundled, left)
-	for _, p := range r.patterns {
-		if p.field == "exclude" && precaution(p.text) {
+	for _, written := range r.patterns {
+		if written.field == "exclude" && precaution(written.text) {
 			continue
 		}
-		exact := !strings.Contains(p.text, "*")
+		exact := !strings.Contains(written.text, "*")
 		used, directory := false, false
 		for i, file := range all {
-			if i >= len(bundled) && (p.field == "executable" || p.field == "allow-secret") {
+			if i >= len(bundled) && (written.field == "executable" || written.field == "allow-secret") {
 				break
 			}
-			if used = p.match(file) && (p.field != "assets" || !inAI(file)); used {
+			if used = written.match(file) && (written.field != "assets" || !inAI(file)); used {
 				break
 			}
-			directory = directory || exact && strings.HasPrefix(file, p.text+"/")
+			directory = directory || exact && strings.HasPrefix(file, written.text+"/")
 		}
 		if !used {
-			unused = append(unused, &UnusedError{p.field, p.text, p.line, p.column, exact && p.field == "include",
+			unused = append(unused, &UnusedError{written.field, written.text, written.line, written.column, exact &&
+				written.field == "include",
 				directory})
 		}
 	}

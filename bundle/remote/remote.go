@@ -64,8 +64,8 @@ func CheckTag(p *oci.Place, tag string, b *bundle.Bundle) error {
 }
 
 // Newest returns the tag of the newest version. It prefers versions that aren't prereleases.
-func Newest(ctx context.Context, p *oci.Place) (string, error) {
-	tags, err := p.Tags(ctx)
+func Newest(ctx context.Context, place *oci.Place) (string, error) {
+	tags, err := place.Tags(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -77,8 +77,8 @@ func Newest(ctx context.Context, p *oci.Place) (string, error) {
 	}
 	newest := manifest.NewestVersion(versions)
 	if newest == "" {
-		return "", fault.New(fault.NotFound, "%s has no tag that is a version", p.Reference).
-			On("reference", p.Reference.String()).
+		return "", fault.New(fault.NotFound, "%s has no tag that is a version", place.Reference).
+			On("reference", place.Reference.String()).
 			List(tags...)
 	}
 	return Tag(newest), nil
@@ -97,29 +97,34 @@ func objects(b *bundle.Bundle) []cas.Info {
 	return all
 }
 
-// Push pushes a bundle whose files src has, with its signatures and those of the keys that made them.
-func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src cas.Getter,
-	keys ...manifest.SignerKey) (*oci.Pushed, error) {
-	if err := CheckTag(p, tag, b); err != nil {
-		return nil, fault.Of(err).Try("rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String()))
+// Push pushes a bundle whose files src has, with its signatures and those of the keys that made them, and remembers
+// its version. It refuses another bundle of a remembered version.
+func Push(ctx context.Context, place *oci.Place, tag string, bundle *bundle.Bundle, src cas.Getter,
+	memory *rollback.Journal, now time.Time, keys ...manifest.SignerKey) (*oci.Pushed, error) {
+	if err := memory.CheckNew(bundle.FileList); err != nil {
+		return nil, err
 	}
-	body, err := b.Body()
+	if err := CheckTag(place, tag, bundle); err != nil {
+		return nil, fault.Of(err).Try("rye bundle push " + bundle.BundleID + " " +
+			fault.Quote(place.Reference.String()))
+	}
+	body, err := bundle.Body()
 	if err != nil {
 		return nil, err
 	}
 	_, final := Version(tag)
-	c := oci.Content{Document: body, Objects: objects(b), Source: src, Final: final,
-		Annotations: map[string]string{"org.opencontainers.image.title": b.BundleID,
-			"org.opencontainers.image.version": b.Version}}
-	if len(b.Signatures) > 0 {
+	content := oci.Content{Document: body, Objects: objects(bundle), Source: src, Final: final,
+		Annotations: map[string]string{"org.opencontainers.image.title": bundle.BundleID,
+			"org.opencontainers.image.version": bundle.Version}}
+	if len(bundle.Signatures) > 0 {
 		a := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType,
-			Name: "manifest.yaml.sig", Bytes: b.Signatures.Append(nil)}}}
-		if text := manifest.AppendSignerKeys(nil, b.Signatures, keys); len(text) > 0 {
+			Name: "manifest.yaml.sig", Bytes: bundle.Signatures.Append(nil)}}}
+		if text := manifest.AppendSignerKeys(nil, bundle.Signatures, keys); len(text) > 0 {
 			a.Parts = append(a.Parts, format.Part{Type: format.KeysType, Name: "manifest.yaml.keys", Bytes: text})
 		}
-		c.Attachments = append(c.Attachments, a)
+		content.Attachments = append(content.Attachments, a)
 	}
-	for _, e := range b.Evidence {
+	for _, e := range bundle.Evidence {
 		if e.Size > maxEvidence {
 			continue
 		}
@@ -127,22 +132,26 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 		if err != nil {
 			return nil, err
 		}
-		c.Attachments = append(c.Attachments, format.Attachment{Type: e.Type,
+		content.Attachments = append(content.Attachments, format.Attachment{Type: e.Type,
 			Parts: []format.Part{{Type: e.Type, Name: e.Name, Bytes: text}}})
 	}
-	done, err := p.Push(ctx, c, tag)
+	done, err := place.Push(ctx, content, tag)
 	if err != nil && fault.CodeOf(err) == fault.Conflict {
 		f := fault.Of(err)
 		if f.Details["reason"] != "foreign" {
 			f.Because("a version never changes: raise it in bundle.yaml")
 		} else if f.Because("push to another tag or repository, or delete it in the registry"); !final {
 			// to the tag that is its version
-			push := "rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String())
+			push := "rye bundle push " + bundle.BundleID + " " + fault.Quote(place.Reference.String())
 			f.Hint = append([]string{push}, f.Hint...)
 		}
 		err = f
 	}
-	return done, err
+	if err != nil || memory == nil {
+		return done, err
+	}
+	return done, memory.Record(ctx, rollback.OfFileList(bundle.FileList, place.Source().String(), false,
+		now.UTC().Truncate(time.Second)))
 }
 
 func read(ctx context.Context, src cas.Getter, e manifest.Evidence) ([]byte, error) {
@@ -164,27 +173,27 @@ type Remote struct {
 
 // Open reads the manifest that a tag or a digest names, and the signatures. If there are too many, it keeps those
 // whose keys the options know.
-func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions) (*Remote, error) {
-	m, err := p.Get(ctx, name)
+func Open(ctx context.Context, p *oci.Place, name string, verifyOptions bundle.VerifyOptions) (*Remote, error) {
+	image, err := p.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	r := &Remote{Image: m}
-	if r.Bundle, err = bundle.Parse(m.Document); err != nil {
-		return nil, fault.Wrap(err, "%s: %s", m.Reference(), err)
+	remote := &Remote{Image: image}
+	if remote.Bundle, err = bundle.Parse(image.Document); err != nil {
+		return nil, fault.Wrap(err, "%s: %s", image.Reference(), err)
 	}
-	if len(r.Signatures) > 0 || r.ID != m.ID {
-		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", m.Reference()).
+	if len(remote.Signatures) > 0 || remote.ID != image.ID {
+		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", image.Reference()).
 			On("reason", "document")
 	}
-	left, err := m.Attached(ctx, format.SignaturesType, func(a *format.Attachment) error {
+	left, err := image.Attached(ctx, format.SignaturesType, func(a *format.Attachment) error {
 		var lines manifest.Signatures
 		var keys []manifest.SignerKey
 		for _, part := range a.Parts {
 			var err error
 			switch part.Type {
 			case format.SignaturesType:
-				lines, err = manifest.ParseSignatures(part.Bytes, r.ID)
+				lines, err = manifest.ParseSignatures(part.Bytes, remote.ID)
 			case format.KeysType:
 				keys, err = manifest.ParseSignerKeys(part.Bytes, lines)
 			}
@@ -193,16 +202,16 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 			}
 		}
 		// An attachment counts as a whole or not at all.
-		if err := r.Merge(o.Find, r.Signatures, lines); err != nil {
+		if err := remote.Merge(verifyOptions.Find, remote.Signatures, lines); err != nil {
 			return err
 		}
-		r.Keys = append(r.Keys, keys...)
+		remote.Keys = append(remote.Keys, keys...)
 		return nil
 	})
 	for _, why := range left {
-		r.Left = append(r.Left, "signatures left out: "+why.Error())
+		remote.Left = append(remote.Left, "signatures left out: "+why.Error())
 	}
-	return r, err
+	return remote, err
 }
 
 // Claim adds to a refusal of the bundle its signers as the place names them, and the signatures that don't count.
@@ -226,23 +235,23 @@ type Pull struct {
 // Take puts a bundle into the store, and names it there after it has verified all of it. If verification fails, the
 // error is an *install.RefusedError. tag is the tag that the user named; empty for a digest. Take refuses unknown
 // signers before it reads anything but the manifest.
-func (r *Remote) Take(ctx context.Context, tag string, t Pull) (*bundle.Report, error) {
-	if _, err := t.Verify.Admit(r.Bundle); err != nil {
+func (r *Remote) Take(ctx context.Context, tag string, pull Pull) (*bundle.Report, error) {
+	if _, err := pull.Verify.Admit(r.Bundle); err != nil {
 		return nil, r.Claim(err)
 	}
 	if err := CheckTag(r.Image.Place(), tag, r.Bundle); err != nil {
 		return nil, fault.Of(err).Try("rye bundle pull " + fault.Quote(r.Image.Reference().String()))
 	}
-	steps := r.steps(tag, t.Now().UTC().Truncate(time.Second))
-	if err := t.Journal.Check(steps...); err != nil {
+	steps := r.steps(tag, pull.Now().UTC().Truncate(time.Second))
+	if err := pull.Journal.Check(steps...); err != nil {
 		return nil, err
 	}
-	fresh, release, err := r.Image.Objects(ctx, objects(r.Bundle), t.Store, t.Spool)
+	fresh, release, err := r.Image.Objects(ctx, objects(r.Bundle), pull.Store, pull.Spool)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	report, err := bundle.Verify(ctx, bundle.Fresh(r.Bundle, t.Store, fresh), t.Verify)
+	report, err := bundle.Verify(ctx, bundle.Fresh(r.Bundle, pull.Store, fresh), pull.Verify)
 	if err == nil && !report.OK() {
 		err = &install.RefusedError{Report: report}
 	}
@@ -250,10 +259,10 @@ func (r *Remote) Take(ctx context.Context, tag string, t Pull) (*bundle.Report, 
 		return report, err
 	}
 	// The journal comes first: a bundle that can be found is always in the journal.
-	if err := t.Journal.Record(ctx, steps...); err != nil {
+	if err := pull.Journal.Record(ctx, steps...); err != nil {
 		return report, err
 	}
-	return report, install.Keep(ctx, t.Store, r.Bundle, r.Image.Document, t.Verify)
+	return report, install.Keep(ctx, pull.Store, r.Bundle, r.Image.Document, pull.Verify)
 }
 
 // steps returns the journal's entries for a bundle that the user named by a tag, or by its digest.

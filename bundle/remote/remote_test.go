@@ -72,7 +72,7 @@ func newBundle(t *testing.T, version, text string, keys ...key.Private) *made {
 
 func (m *made) push(t *testing.T, p *oci.Place, tag string) *oci.Pushed {
 	t.Helper()
-	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, manifest.SignerKey{Public: keytest.Alice().
+	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, nil, noon, manifest.SignerKey{Public: keytest.Alice().
 		Public(), Owner: "Alice"})
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,8 @@ func TestMoves(t *testing.T) {
 		}
 	}
 	// A tag that is a version names no other.
-	if _, err := Push(t.Context(), p, "1.2.0", next.Bundle, &next.files); fault.CodeOf(err) != fault.Integrity {
+	if _, err := Push(t.Context(), p, "1.2.0", next.Bundle, &next.files, nil,
+		noon); fault.CodeOf(err) != fault.Integrity {
 		t.Errorf("a push as another version: %v", err)
 	}
 	d.Mu.Lock()
@@ -306,7 +307,8 @@ func TestMoves(t *testing.T) {
 	}
 	// Nor does a version change.
 	other := newBundle(t, "1.0.0", "another", keytest.Alice())
-	if _, err := Push(t.Context(), p, "1.0.0", other.Bundle, &other.files); fault.CodeOf(err) != fault.Conflict ||
+	if _, err := Push(t.Context(), p, "1.0.0", other.Bundle, &other.files, nil,
+		noon); fault.CodeOf(err) != fault.Conflict ||
 		d.Tags["1.0.0"] != first.Digest {
 		t.Errorf("a push of another bundle: %v", err)
 	}
@@ -334,7 +336,7 @@ func TestForeign(t *testing.T) {
 	d.Mu.Unlock()
 	for tag, hint := range map[string]string{"latest": "rye bundle push acme/deploy oci://" + d.Host() +
 		"/acme/deploy", "1.0.0": "rye docs oci"} {
-		_, err := Push(t.Context(), p, tag, b.Bundle, &b.files)
+		_, err := Push(t.Context(), p, tag, b.Bundle, &b.files, nil, noon)
 		if err == nil {
 			t.Fatalf("%s was replaced", tag)
 		}
@@ -393,10 +395,11 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	// What a push lacks.
-	if _, err := Push(t.Context(), p, "lost", b.Bundle, new(cas.Memory)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Push(t.Context(), p, "lost", b.Bundle, new(cas.Memory), nil, noon); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Push(t.Context(), p, "a b", b.Bundle, &b.files); err == nil {
+	if _, err := Push(t.Context(), p, "a b", b.Bundle, &b.files, nil, noon); err == nil {
 		t.Error("a tag with a space")
 	}
 }

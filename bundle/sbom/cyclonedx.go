@@ -59,28 +59,29 @@ type cdxDependency struct {
 }
 
 // CycloneDX writes the SBOM of a bundle in CycloneDX 1.6.
-func CycloneDX(w io.Writer, b *bundle.Bundle, o Options) error {
-	at, err := o.time()
+func CycloneDX(writer io.Writer, bundle *bundle.Bundle, options Options) error {
+	at, err := options.time()
 	if err != nil {
 		return err
 	}
-	self := URL(b.BundleID, b.Version)
-	main := cdxComponent{Type: "application", Ref: self, Name: b.BundleID, Version: b.Version,
-		Description: b.Description,
-		Hashes:      cdxHashes(b.Subject), Licenses: cdxLicenses(b.License), URL: self}
-	if b.Entrypoint != "" {
-		main.Properties = []cdxProperty{{"rye:entrypoint", b.Entrypoint}}
+	self := URL(bundle.BundleID, bundle.Version)
+	main := cdxComponent{Type: "application", Ref: self, Name: bundle.BundleID, Version: bundle.Version,
+		Description: bundle.Description,
+		Hashes:      cdxHashes(bundle.Subject), Licenses: cdxLicenses(bundle.License), URL: self}
+	if bundle.Entrypoint != "" {
+		main.Properties = []cdxProperty{{"rye:entrypoint", bundle.Entrypoint}}
 	}
 	depends := cdxDependency{Ref: self}
-	for _, r := range b.Requires {
+	for _, r := range bundle.Requires {
 		depends.DependsOn = append(depends.DependsOn, URL(r.BundleID, ""))
 	}
-	out := newWriter(w)
-	out.text(`{"bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":"urn:uuid:` + serial(b.Subject) +
+	out := newWriter(writer)
+	out.text(`{"bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":"urn:uuid:` + serial(bundle.Subject) +
 		`","version":1,"metadata":`)
-	out.value(cdxMetadata{at, cdxTools{[]cdxComponent{{Type: "application", Name: "rye", Version: o.Rye}}}, main})
+	out.value(cdxMetadata{at, cdxTools{[]cdxComponent{{Type: "application", Name: "rye", Version: options.Rye}}},
+		main})
 	out.text(`,"components":`)
-	out.list(entries(b, nil, cdxRequire, cdxFile))
+	out.list(entries(bundle, nil, cdxRequire, cdxFile))
 	out.text(`,"dependencies":`)
 	out.value([]cdxDependency{depends})
 	return out.end()
@@ -93,18 +94,18 @@ func cdxRequire(_ int, r manifest.Require) cdxComponent {
 }
 
 func cdxFile(_ int, f *manifest.File) cdxComponent {
-	c := cdxComponent{Type: "file", Ref: "file:" + f.Path, Name: f.Path, Hashes: cdxHashes(f.Digest)}
+	cdxComponent := cdxComponent{Type: "file", Ref: "file:" + f.Path, Name: f.Path, Hashes: cdxHashes(f.Digest)}
 	if f.Mode == cas.Exec {
-		c.Properties = append(c.Properties, cdxProperty{"rye:mode", "exec"})
+		cdxComponent.Properties = append(cdxComponent.Properties, cdxProperty{"rye:mode", "exec"})
 	}
 	if f.Ref != "" {
-		c.Properties = append(c.Properties, cdxProperty{"rye:ref", f.Ref})
+		cdxComponent.Properties = append(cdxComponent.Properties, cdxProperty{"rye:ref", f.Ref})
 	}
-	c.Properties = append(c.Properties, cdxProperty{"rye:size", strconv.FormatInt(f.Size, 10)})
+	cdxComponent.Properties = append(cdxComponent.Properties, cdxProperty{"rye:size", strconv.FormatInt(f.Size, 10)})
 	if f.Version != "" {
-		c.Properties = append(c.Properties, cdxProperty{"rye:version", f.Version})
+		cdxComponent.Properties = append(cdxComponent.Properties, cdxProperty{"rye:version", f.Version})
 	}
-	return c
+	return cdxComponent
 }
 
 func cdxHashes(d cas.Digest) []cdxHash { return []cdxHash{{"BLAKE3", hexOf(d)}} }

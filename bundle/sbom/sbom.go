@@ -109,7 +109,7 @@ func (w *writer) end() error {
 func newWriter(w io.Writer) *writer { return &writer{w: bufio.NewWriter(w)} }
 
 // entries returns an iterator over first, the requirements and the files of a bundle.
-func entries[R, F any](b *bundle.Bundle, first []any, require func(int, manifest.Require) R,
+func entries[R, F any](bundle *bundle.Bundle, first []any, require func(int, manifest.Require) R,
 	file func(int, *manifest.File) F) func() (any, bool) {
 	i := -1
 	return func() (any, bool) {
@@ -118,11 +118,11 @@ func entries[R, F any](b *bundle.Bundle, first []any, require func(int, manifest
 		if n < len(first) {
 			return first[n], true
 		}
-		if n -= len(first); n < len(b.Requires) {
-			return require(n, b.Requires[n]), true
+		if n -= len(first); n < len(bundle.Requires) {
+			return require(n, bundle.Requires[n]), true
 		}
-		if n -= len(b.Requires); n < len(b.Files) {
-			return file(n, &b.Files[n]), true
+		if n -= len(bundle.Requires); n < len(bundle.Files) {
+			return file(n, &bundle.Files[n]), true
 		}
 		return nil, false
 	}

@@ -65,39 +65,40 @@ const (
 )
 
 // SPDX writes the SBOM of a bundle in SPDX 2.3.
-func SPDX(w io.Writer, b *bundle.Bundle, o Options) error {
-	at, err := o.time()
+func SPDX(writer io.Writer, bundle *bundle.Bundle, options Options) error {
+	at, err := options.time()
 	if err != nil {
 		return err
 	}
-	main := spdxNew(spdxBundle, b.BundleID, "APPLICATION")
-	main.Version, main.Summary, main.Checksums = b.Version, b.Description, spdxChecksums(b.Subject)
-	main.References = spdxURL(URL(b.BundleID, b.Version))
+	main := spdxNew(spdxBundle, bundle.BundleID, "APPLICATION")
+	main.Version, main.Summary, main.Checksums = bundle.Version, bundle.Description, spdxChecksums(bundle.Subject)
+	main.References = spdxURL(URL(bundle.BundleID, bundle.Version))
 	var own []spdxLicense
 	switch {
-	case b.License == "":
-	case licence.Exact(b.License):
-		main.Declared = b.License
+	case bundle.License == "":
+	case licence.Exact(bundle.License):
+		main.Declared = bundle.License
 	default:
 		main.Declared = ownLicense
-		own = []spdxLicense{{ownLicense, b.License, b.License}}
+		own = []spdxLicense{{ownLicense, bundle.License, bundle.License}}
 	}
-	out := newWriter(w)
+	out := newWriter(writer)
 	out.text(`{"spdxVersion":"SPDX-2.3","dataLicense":"CC0-1.0","SPDXID":"` + spdxDocument + `","name":`)
-	out.value(b.BundleID + "@" + b.Version)
+	out.value(bundle.BundleID + "@" + bundle.Version)
 	out.text(`,"documentNamespace":`)
 	// A path may contain every character of versions, even "+".
-	out.value("https://github.com/rye-build/rye/spdx/" + b.BundleID + "/" + b.Version + "/" + hexOf(b.Subject))
+	out.value("https://github.com/rye-build/rye/spdx/" + bundle.BundleID + "/" + bundle.Version + "/" +
+		hexOf(bundle.Subject))
 	out.text(`,"creationInfo":`)
-	out.value(spdxCreation{at, []string{strings.TrimSuffix("Tool: rye-"+o.Rye, "-")}})
+	out.value(spdxCreation{at, []string{strings.TrimSuffix("Tool: rye-"+options.Rye, "-")}})
 	if own != nil {
 		out.text(`,"hasExtractedLicensingInfos":`)
 		out.value(own)
 	}
 	out.text(`,"packages":`)
-	out.list(entries(b, []any{main}, spdxRequire, spdxFile))
+	out.list(entries(bundle, []any{main}, spdxRequire, spdxFile))
 	out.text(`,"relationships":`)
-	out.list(entries(b, []any{spdxRelation{spdxDocument, "DESCRIBES", spdxBundle}},
+	out.list(entries(bundle, []any{spdxRelation{spdxDocument, "DESCRIBES", spdxBundle}},
 		func(i int, _ manifest.Require) spdxRelation {
 			return spdxRelation{spdxBundle, "DEPENDS_ON", spdxID("Require", i)}
 		},

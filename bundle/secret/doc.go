@@ -30,7 +30,7 @@
 //	                 PuTTY
 //	aws, github, …   tokens with a known prefix (see rules): the right characters, long enough, and random:
 //	                 8 consecutive letters of the alphabet or digits mark an example
-//	url-password     scheme://user:password@host
+//	url-password     scheme://user:password@host, in text: compressed files look like it by chance
 //	assignment       a value assigned to a name that ends in password, secret, token, api key or the like, quoted, or
 //	                 without quotes in configuration files. A password needs 8 characters of three classes,
 //	                 others 16 with letters and digits; both must be random. A variable's name or an example

@@ -15,11 +15,11 @@ type Finding struct {
 
 // Named returns a finding if a file's path indicates a secret.
 func Named(file string) (Finding, bool) {
-	f := Finding{Path: file, Rule: "file-name"}
+	finding := Finding{Path: file, Rule: "file-name"}
 	lower := strings.ToLower(file)
 	if named(lower[strings.LastIndexByte(lower, '/')+1:]) {
-		f.Excerpt = path.Base(file)
-		return f, true
+		finding.Excerpt = path.Base(file)
+		return finding, true
 	}
 	if !strings.HasPrefix(lower, ".") && !strings.Contains(lower, "/.") {
 		return Finding{}, false // nearly all files end here, without a copy of the path
@@ -27,11 +27,11 @@ func Named(file string) (Finding, bool) {
 	lower = "/" + lower
 	switch dir, name := path.Split(lower); {
 	case inFolder(dir, name):
-		f.Excerpt = path.Base(file)
-		return f, true
+		finding.Excerpt = path.Base(file)
+		return finding, true
 	case strings.Contains(lower, "/.ai/keys/"):
-		f.Excerpt = ".ai/keys"
-		return f, true
+		finding.Excerpt = ".ai/keys"
+		return finding, true
 	}
 	return Finding{}, false
 }

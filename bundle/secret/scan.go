@@ -44,35 +44,35 @@ type Scanner struct {
 
 // NewScanner returns a Scanner.
 func NewScanner() *Scanner {
-	s := &Scanner{buf: make([]byte, 0, behind+window+reach)}
+	scanner := &Scanner{buf: make([]byte, 0, behind+window+reach)}
 	for i := range rules {
-		s.first[rules[i].prefix[0]] |= 1 << i
-		s.second[rules[i].prefix[1]] |= 1 << i
+		scanner.first[rules[i].prefix[0]] |= 1 << i
+		scanner.second[rules[i].prefix[1]] |= 1 << i
 	}
-	s.first['r'] |= signs
-	s.second['y'] |= signs
-	s.first['='] |= assigns
-	s.first[':'] |= assigns
-	s.first['-'] |= begins
-	for a, rules := range s.first {
-		for b, next := range s.second {
+	scanner.first['r'] |= signs
+	scanner.second['y'] |= signs
+	scanner.first['='] |= assigns
+	scanner.first[':'] |= assigns
+	scanner.first['-'] |= begins
+	for a, rules := range scanner.first {
+		for b, next := range scanner.second {
 			if rules&next != 0 || rules&assigns != 0 || rules&begins != 0 && b == '-' {
-				s.pairs[a|b<<8] = 1
+				scanner.pairs[a|b<<8] = 1
 			}
 		}
 	}
-	return s
+	return scanner
 }
 
 // Scan reads a file to its end and returns the apparent secrets in it. The path decides how values may be written;
-// Named checks the name. An error is one of r; findings before it are returned, too.
-func (s *Scanner) Scan(file string, r io.Reader) ([]Finding, error) {
+// Named checks the name. An error is one of in; findings before it are returned, too.
+func (s *Scanner) Scan(file string, in io.Reader) ([]Finding, error) {
 	s.file, s.settings, s.found, s.buf, s.last = file, holdsSettings(file), nil, s.buf[:0], -1
 	s.counted, s.line, s.column = 0, 1, 1
 	wide := false
 	at := 0 // end of the scanned part
 	for start := true; ; start = false {
-		n, err := io.ReadFull(r, s.buf[len(s.buf):cap(s.buf)])
+		n, err := io.ReadFull(in, s.buf[len(s.buf):cap(s.buf)])
 		fresh := s.buf[len(s.buf) : len(s.buf)+n]
 		if start {
 			wide = isWide(fresh)
@@ -93,7 +93,7 @@ func (s *Scanner) Scan(file string, r io.Reader) ([]Finding, error) {
 		}
 		end = s.look(at, end)
 		if last || len(s.found) == MaxFindings {
-			return s.found, s.drain(r, last)
+			return s.found, s.drain(in, last)
 		}
 		at = s.shift(end)
 	}
@@ -164,38 +164,38 @@ func (s *Scanner) count(to int) {
 
 // look scans a part of the buffer and returns its end, which may be a little after to.
 func (s *Scanner) look(from, to int) int {
-	b := s.buf
+	data := s.buf
 	i := from
 	for ; i < to; i++ {
 		i = s.skip(i, to)
 		if i == to {
 			break
 		}
-		m := s.first[b[i]]
+		mask := s.first[data[i]]
 		switch {
-		case m == 0:
+		case mask == 0:
 			continue
-		case m&begins != 0:
-			if privateKey(b[i:]) {
+		case mask&begins != 0:
+			if privateKey(data[i:]) {
 				s.add(i, pemRule, "-----BEGIN … PRIVATE KEY-----")
 			}
 			continue
-		case m&assigns != 0:
+		case mask&assigns != 0:
 			s.assignment(i)
 			continue
-		case i+1 == len(b):
+		case i+1 == len(data):
 			continue
 		}
-		if m &= s.second[b[i+1]]; m == 0 || i > 0 && setOf(b[i-1])&base64u != 0 {
+		if mask &= s.second[data[i+1]]; mask == 0 || i > 0 && setOf(data[i-1])&base64u != 0 {
 			continue
 		}
-		if m&signs != 0 {
-			i += signature(b[i:])
+		if mask&signs != 0 {
+			i += signature(data[i:])
 			continue
 		}
-		for ; m != 0; m &= m - 1 {
-			r := &rules[bits.TrailingZeros32(m)]
-			if bytes.HasPrefix(b[i:], []byte(r.prefix)) && r.match(b[i:]) {
+		for ; mask != 0; mask &= mask - 1 {
+			r := &rules[bits.TrailingZeros32(mask)]
+			if bytes.HasPrefix(data[i:], []byte(r.prefix)) && r.match(data[i:]) {
 				s.add(i, r.name, r.prefix+"…")
 				break
 			}

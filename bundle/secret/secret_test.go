@@ -246,6 +246,26 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
+// TestNoise scans what compressed files look like: none of it is a secret, wherever a URL seems to begin in it.
+func TestNoise(t *testing.T) {
+	random := rand.NewChaCha8([32]byte{})
+	noise := make([]byte, 300)
+	scanner := NewScanner()
+	for i := range 200_000 {
+		if _, err := random.Read(noise); err != nil {
+			t.Fatal(err)
+		}
+		copy(noise, "s://")
+		found, err := scanner.Scan("release.tar.gz", bytes.NewReader(noise))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) > 0 {
+			t.Fatalf("noise %d: found %v in %q", i, found, noise)
+		}
+	}
+}
+
 func TestNamed(t *testing.T) {
 	for _, name := range []string{".env", "a/.env", ".env.production", "prod.env", ".ENV", "id_rsa", "x/id_ed25519",
 		".netrc", "_netrc", ".pgpass", ".htpasswd",

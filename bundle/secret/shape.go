@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"math"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A set is a set of character classes.
@@ -25,19 +27,19 @@ const (
 	hexa    = lower | digit
 )
 
-func setOf(c byte) set {
+func setOf(char byte) set {
 	switch {
-	case 'a' <= c && c <= 'z':
+	case 'a' <= char && char <= 'z':
 		return lower
-	case 'A' <= c && c <= 'Z':
+	case 'A' <= char && char <= 'Z':
 		return upper
-	case '0' <= c && c <= '9':
+	case '0' <= char && char <= '9':
 		return digit
-	case c == '-':
+	case char == '-':
 		return dash
-	case c == '_':
+	case char == '_':
 		return under
-	case c == '.':
+	case char == '.':
 		return dot
 	}
 	return 0
@@ -86,21 +88,22 @@ var rules = [...]rule{
 // pemRule is the name for private keys in any format.
 const pemRule = "private-key"
 
-// match reports whether b begins with a token of the rule. The caller has checked the boundary before b.
-func (r *rule) match(b []byte) bool {
+// match reports whether data begins with a token of the rule. The caller has checked the boundary before data.
+func (r *rule) match(data []byte) bool {
 	if r.name == pemRule {
-		b = b[:min(len(b), reach)]
-		return r.set == digit && bytes.Contains(b, []byte("\nPrivate-Lines: ")) || r.set != digit && encodedKey(b)
+		data = data[:min(len(data), reach)]
+		return r.set == digit && bytes.Contains(data, []byte("\nPrivate-Lines: ")) || r.set != digit &&
+			encodedKey(data)
 	}
-	b = b[len(r.prefix):]
+	data = data[len(r.prefix):]
 	n := 0
-	for n < len(b) && n <= r.most && setOf(b[n])&r.set != 0 {
+	for n < len(data) && n <= r.most && setOf(data[n])&r.set != 0 {
 		n++
 	}
-	if n < r.least || n > r.most || n < len(b) && setOf(b[n])&base62 != 0 {
+	if n < r.least || n > r.most || n < len(data) && setOf(data[n])&base62 != 0 {
 		return false
 	}
-	token := b[:n]
+	token := data[:n]
 	switch r.name {
 	case "aws":
 		return !bytes.HasSuffix(token, []byte("EXAMPLE")) && mixed(token, 2.5)
@@ -110,7 +113,7 @@ func (r *rule) match(b []byte) bool {
 		return count(token, digit) >= 5 && mixed(token, 3)
 	case "jwt":
 		// The part after the header may be long: its beginning is enough.
-		rest, ok := bytes.CutPrefix(b[n:], []byte(".eyJ"))
+		rest, ok := bytes.CutPrefix(data[n:], []byte(".eyJ"))
 		rest = rest[:min(len(rest), 40)]
 		return ok && count(rest, base64u) >= 20 && mixed(token, 3) && mixed(rest, 3.5)
 	case "sendgrid":
@@ -121,20 +124,20 @@ func (r *rule) match(b []byte) bool {
 
 // mixed reports whether a text looks random: it has this many bits of entropy per character, and no runs as in
 // examples.
-func mixed(b []byte, bits float64) bool {
+func mixed(data []byte, bits float64) bool {
 	var counts [256]int
 	up, same := 1, 1
-	for i, c := range b {
+	for i, c := range data {
 		counts[c]++
 		if i == 0 {
 			continue
 		}
-		if b[i-1]+1 == c {
+		if data[i-1]+1 == c {
 			up++
 		} else {
 			up = 1
 		}
-		if b[i-1] == c {
+		if data[i-1] == c {
 			same++
 		} else {
 			same = 1
@@ -146,7 +149,7 @@ func mixed(b []byte, bits float64) bool {
 	h := 0.0
 	for _, n := range counts {
 		if n > 0 {
-			p := float64(n) / float64(len(b))
+			p := float64(n) / float64(len(data))
 			h -= p * math.Log2(p)
 		}
 	}
@@ -243,22 +246,27 @@ func jwkKey(b []byte, i int, value []byte) bool {
 		bytes.Contains(near, []byte(`"kty"`))
 }
 
-// urlPassword reports whether "://user:password@" is at b.
-func urlPassword(b []byte) bool {
-	b = b[len("://"):]
-	if bytes.IndexByte(b[:min(len(b), 300)], '@') < 0 { // the fastest check
+// urlPassword reports whether "://user:password@" is at data.
+func urlPassword(data []byte) bool {
+	data = data[len("://"):]
+	if bytes.IndexByte(data[:min(len(data), 300)], '@') < 0 { // the fastest check
 		return false
 	}
-	end := bytes.IndexAny(b[:min(len(b), 300)], " \t\r\n\"'`<>/\\?#,;()[]")
+	end := bytes.IndexAny(data[:min(len(data), 300)], " \t\r\n\"'`<>/\\?#,;()[]")
 	if end >= 0 {
-		b = b[:end]
+		data = data[:end]
 	}
-	at := bytes.LastIndexByte(b[:min(len(b), 300)], '@')
+	at := bytes.LastIndexByte(data[:min(len(data), 300)], '@')
 	if at < 0 {
 		return false
 	}
-	user, password, ok := bytes.Cut(b[:at], []byte(":"))
-	return ok && len(user) > 0 && isPassword(password)
+	user, password, ok := bytes.Cut(data[:at], []byte(":"))
+	return ok && len(user) > 0 && isPassword(password) && isText(data[:at])
+}
+
+// isText reports whether a part of a file is text. A compressed file has "://", ":" and "@" here and there.
+func isText(data []byte) bool {
+	return utf8.Valid(data) && bytes.IndexFunc(data, unicode.IsControl) < 0
 }
 
 // endings are the ends of the names of secrets, without "-", "_" and "."; those of passwords come first.
@@ -268,21 +276,21 @@ var endings = [...]string{"password", "passwd", "passphrase", "pwd",
 
 const passwords = 4
 
-// assigned reports whether the "=" or ":" at b[i] assigns a secret to a name, and returns the name. Without quotes,
+// assigned reports whether the "=" or ":" at data[i] assigns a secret to a name, and returns the name. Without quotes,
 // the file must be a configuration file.
-func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
+func assigned(data []byte, i int, settings bool) (name []byte, at int, ok bool) {
 	// The fastest checks come first: most names end otherwise, and most values have no quotes.
-	end := nameEnd(b, i)
-	if !mayEnd(b[:end]) {
+	end := nameEnd(data, i)
+	if !mayEnd(data[:end]) {
 		return nil, 0, false
 	}
-	v := valueAfter(b, i+1, settings)
-	if len(v) < leastSecret {
+	raw := valueAfter(data, i+1, settings)
+	if len(raw) < leastSecret {
 		return nil, 0, false
 	}
-	at = nameStart(b, end)
-	name = b[at:end]
-	if len(name) == 1 && name[0] == 'd' && jwkKey(b, i, valueAfter(b, i+1, false)) {
+	at = nameStart(data, end)
+	name = data[at:end]
+	if len(name) == 1 && name[0] == 'd' && jwkKey(data, i, valueAfter(data, i+1, false)) {
 		return name, at, true
 	}
 	var flat [behind]byte
@@ -297,7 +305,7 @@ func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
 		if !bytes.HasSuffix(flat[:n], []byte(ending)) {
 			continue
 		}
-		if e < passwords && isPassword(v) || e >= passwords && isToken(v) {
+		if e < passwords && isPassword(raw) || e >= passwords && isToken(raw) {
 			return name, at, true
 		}
 	}
@@ -360,49 +368,49 @@ func nameStart(b []byte, end int) int {
 }
 
 // valueAfter returns the assigned value.
-func valueAfter(b []byte, i int, settings bool) []byte {
-	b = b[i:min(len(b), i+reach)]
-	if len(b) > 0 && b[0] == '=' { // a comparison, or the ":" of ":=", whose "=" follows
+func valueAfter(data []byte, i int, settings bool) []byte {
+	data = data[i:min(len(data), i+reach)]
+	if len(data) > 0 && data[0] == '=' { // a comparison, or the ":" of ":=", whose "=" follows
 		return nil
 	}
-	b = bytes.TrimLeft(bytes.TrimPrefix(b, []byte(">")), " \t")
-	if len(b) == 0 {
+	data = bytes.TrimLeft(bytes.TrimPrefix(data, []byte(">")), " \t")
+	if len(data) == 0 {
 		return nil
 	}
-	if q := b[0]; q == '"' || q == '\'' || q == '`' {
-		end := bytes.IndexByte(b[1:], q)
-		if end < 0 || bytes.IndexByte(b[1:1+end], '\n') >= 0 {
+	if q := data[0]; q == '"' || q == '\'' || q == '`' {
+		end := bytes.IndexByte(data[1:], q)
+		if end < 0 || bytes.IndexByte(data[1:1+end], '\n') >= 0 {
 			return nil
 		}
-		return b[1 : 1+end]
+		return data[1 : 1+end]
 	}
 	if !settings {
 		return nil
 	}
-	if end := bytes.IndexAny(b, " \t\r\n,;}"); end >= 0 {
-		return b[:end]
+	if end := bytes.IndexAny(data, " \t\r\n,;}"); end >= 0 {
+		return data[:end]
 	}
-	return b
+	return data
 }
 
 // leastSecret is the length of the shortest value that may be a secret.
 const leastSecret = 8
 
 // isPassword reports whether a text may be a real password.
-func isPassword(v []byte) bool {
-	if len(v) < leastSecret || len(v) > 200 || isExample(v) {
+func isPassword(data []byte) bool {
+	if len(data) < leastSecret || len(data) > 200 || isExample(data) {
 		return false
 	}
 	classes := 0
 	for _, s := range []set{lower, upper, digit} {
-		if count(v, s) > 0 {
+		if count(data, s) > 0 {
 			classes++
 		}
 	}
-	if count(v, base62) < len(v) {
+	if count(data, base62) < len(data) {
 		classes++
 	}
-	return classes >= 3 && mixed(v, 2.7)
+	return classes >= 3 && mixed(data, 2.7)
 }
 
 // isToken reports whether a text may be a randomly drawn key.

@@ -42,20 +42,20 @@ func longNames() *fault.Error {
 // place returns the path of an entry. It refuses every path that leads out of the archive's directory, in a skill or
 // not.
 func place(name string) (string, error) {
-	p := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
+	path := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
 	switch {
-	case len(p) > portable.MaxPath:
-		return "", refused("path-length", fault.Clip(p, 100), "has a name of more than %d bytes", portable.MaxPath)
-	case strings.ContainsAny(p, "\x00\\"):
+	case len(path) > portable.MaxPath:
+		return "", refused("path-length", fault.Clip(path, 100), "has a name of more than %d bytes", portable.MaxPath)
+	case strings.ContainsAny(path, "\x00\\"):
 		return "", refused("path", name, "has a NUL or a backslash in its name")
-	case !utf8.ValidString(p):
+	case !utf8.ValidString(path):
 		return "", refused("utf8", name, "is not UTF-8")
-	case p == "" || p == ".":
+	case path == "" || path == ".":
 		return ".", nil
-	case !fs.ValidPath(p):
+	case !fs.ValidPath(path):
 		return "", refused("path", name, "leads out of the archive, or is not a plain path")
 	}
-	return p, nil
+	return path, nil
 }
 
 type zipSource struct {
@@ -102,26 +102,26 @@ func (s *zipSource) list() ([]entry, error) {
 	}
 	var all []entry
 	seen, total := map[string]bool{}, uint64(0)
-	for _, f := range r.File {
-		p, err := place(f.Name)
+	for _, file := range r.File {
+		path, err := place(file.Name)
 		if err != nil {
 			return nil, err
 		}
-		if seen[p] {
-			return nil, refused("duplicate", f.Name, "is twice in the archive")
+		if seen[path] {
+			return nil, refused("duplicate", file.Name, "is twice in the archive")
 		}
-		seen[p] = true
-		if total += f.UncompressedSize64; f.UncompressedSize64 > MaxTotal || total > MaxTotal {
-			return nil, refused("size", f.Name, "is too much: an archive unpacks to at most %d bytes", MaxTotal)
+		seen[path] = true
+		if total += file.UncompressedSize64; file.UncompressedSize64 > MaxTotal || total > MaxTotal {
+			return nil, refused("size", file.Name, "is too much: an archive unpacks to at most %d bytes", MaxTotal)
 		}
-		if strings.HasSuffix(f.Name, "/") {
-			if f.UncompressedSize64 > 0 {
-				return nil, refused("archive", f.Name, "is a directory with content")
+		if strings.HasSuffix(file.Name, "/") {
+			if file.UncompressedSize64 > 0 {
+				return nil, refused("archive", file.Name, "is a directory with content")
 			}
 			continue
 		}
-		all, s.files = append(all, entry{path: p, size: int64(f.UncompressedSize64), kind: kindOf(f)}),
-			append(s.files, f)
+		all, s.files = append(all, entry{path: path, size: int64(file.UncompressedSize64), kind: kindOf(file)}),
+			append(s.files, file)
 	}
 	return all, nil
 }
@@ -182,25 +182,26 @@ func (s *zipSource) checkHeaders(files []*zip.File, endAt int64) error {
 
 // header checks the header of a file at an offset, which is followed by the file's bytes. It returns the length of
 // the description after those; -1 if the file differs from the directory's entry.
-func (s *zipSource) header(at int64, f *zip.File) int64 {
-	data, _ := f.DataOffset()
+func (s *zipSource) header(at int64, file *zip.File) int64 {
+	data, _ := file.DataOffset()
 	if data-at < headerSize {
 		return -1
 	}
-	h := s.b[at:data]
-	n, extra := int(le.Uint16(h[26:])), int(le.Uint16(h[28:]))
-	if string(h[:4]) != "PK\x03\x04" || headerSize+n+extra != len(h) || string(h[headerSize:headerSize+n]) != f.Name ||
-		otherName(h[headerSize+n:], f.Name) || otherName(f.Extra, f.Name) ||
-		(le.Uint16(h[6:])^f.Flags)&(encrypted|described) != 0 || le.Uint16(h[8:]) != f.Method {
+	raw := s.b[at:data]
+	n, extra := int(le.Uint16(raw[26:])), int(le.Uint16(raw[28:]))
+	if string(raw[:4]) != "PK\x03\x04" || headerSize+n+extra != len(raw) ||
+		string(raw[headerSize:headerSize+n]) != file.Name ||
+		otherName(raw[headerSize+n:], file.Name) || otherName(file.Extra, file.Name) ||
+		(le.Uint16(raw[6:])^file.Flags)&(encrypted|described) != 0 || le.Uint16(raw[8:]) != file.Method {
 		return -1
 	}
 	// sum, packed size, size
-	local := [3]uint64{uint64(le.Uint32(h[14:])), uint64(le.Uint32(h[18:])), uint64(le.Uint32(h[22:]))}
-	want := [3]uint64{uint64(f.CRC32), f.CompressedSize64, f.UncompressedSize64}
-	if large := field(h[headerSize+n:], 1); len(large) >= 16 && local[1] == 1<<32-1 && local[2] == 1<<32-1 {
+	local := [3]uint64{uint64(le.Uint32(raw[14:])), uint64(le.Uint32(raw[18:])), uint64(le.Uint32(raw[22:]))}
+	want := [3]uint64{uint64(file.CRC32), file.CompressedSize64, file.UncompressedSize64}
+	if large := field(raw[headerSize+n:], 1); len(large) >= 16 && local[1] == 1<<32-1 && local[2] == 1<<32-1 {
 		local[1], local[2] = le.Uint64(large[8:]), le.Uint64(large)
 	}
-	if f.Flags&described == 0 {
+	if file.Flags&described == 0 {
 		if local != want {
 			return -1
 		}
@@ -211,7 +212,7 @@ func (s *zipSource) header(at int64, f *zip.File) int64 {
 			return -1
 		}
 	}
-	return description(s.b[data+int64(f.CompressedSize64):], want)
+	return description(s.b[data+int64(file.CompressedSize64):], want)
 }
 
 // description returns the length of the data descriptor at the beginning of b, if it equals the directory's entry;
@@ -290,19 +291,19 @@ func disputed(h *tar.Header) bool {
 	return false
 }
 
-// each calls f for each file of the archive. It refuses data after the archive's end.
-func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) error {
+// each calls visit for each file of the archive. It refuses data after the archive's end.
+func (s *tarSource) each(visit func(h *tar.Header, p string, r io.Reader) error) error {
 	in := bytes.NewReader(s.b)
-	z, err := gzip.NewReader(in)
+	reader, err := gzip.NewReader(in)
 	if err != nil {
 		return badArchive("is no valid tar.gz: %v", err)
 	}
-	z.Multistream(false)
-	whole := io.LimitReader(z, MaxTotal+1)
-	r := tar.NewReader(whole)
+	reader.Multistream(false)
+	whole := io.LimitReader(reader, MaxTotal+1)
+	files := tar.NewReader(whole)
 	names := 0
 	for n := 0; ; n++ {
-		h, err := r.Next()
+		header, err := files.Next()
 		if err == io.EOF {
 			break
 		}
@@ -312,16 +313,16 @@ func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) err
 		if n > MaxEntries {
 			return refused("files", "the archive", "has more than %d files", MaxEntries)
 		}
-		if names += len(h.Name); names > MaxNames {
+		if names += len(header.Name); names > MaxNames {
 			return longNames()
 		}
-		if disputed(h) {
-			return refused("archive", h.Name,
+		if disputed(header) {
+			return refused("archive", header.Name,
 				"is sparse or gets its name or size from a header for all files, where readers disagree")
 		}
-		p, err := place(h.Name)
+		p, err := place(header.Name)
 		if err == nil {
-			err = f(h, p, r)
+			err = visit(header, p, files)
 		}
 		if err != nil {
 			return err
@@ -339,7 +340,7 @@ func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) err
 			return badArchive("is no valid tar.gz: %v", err)
 		}
 	}
-	if n, _ := z.Read(make([]byte, 1)); n > 0 {
+	if n, _ := reader.Read(make([]byte, 1)); n > 0 {
 		return refused("size", "the archive", "unpacks to more than %d bytes", MaxTotal)
 	}
 	if in.Len() > 0 {
@@ -350,29 +351,29 @@ func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) err
 
 func (s *tarSource) list() (all []entry, err error) {
 	seen, total := map[string]bool{}, int64(0)
-	err = s.each(func(h *tar.Header, p string, _ io.Reader) error {
-		e := entry{path: p, size: h.Size, kind: special}
-		switch h.Typeflag {
+	err = s.each(func(header *tar.Header, path string, _ io.Reader) error {
+		entry := entry{path: path, size: header.Size, kind: special}
+		switch header.Typeflag {
 		case tar.TypeXGlobalHeader, tar.TypeDir:
 			return nil
 		case tar.TypeReg:
-			e.kind = plain
-			if strings.HasSuffix(h.Name, "/") {
-				e.kind = special // a directory for some readers
-			} else if h.Mode&0o100 != 0 {
-				e.kind = executable
+			entry.kind = plain
+			if strings.HasSuffix(header.Name, "/") {
+				entry.kind = special // a directory for some readers
+			} else if header.Mode&0o100 != 0 {
+				entry.kind = executable
 			}
 		case tar.TypeSymlink, tar.TypeLink:
-			e.kind = link
+			entry.kind = link
 		}
-		if seen[p] {
-			return refused("duplicate", h.Name, "is twice in the archive")
+		if seen[path] {
+			return refused("duplicate", header.Name, "is twice in the archive")
 		}
-		seen[p] = true
-		if total += h.Size; h.Size > MaxTotal || total > MaxTotal {
-			return refused("size", h.Name, "is too much: an archive unpacks to at most %d bytes", MaxTotal)
+		seen[path] = true
+		if total += header.Size; header.Size > MaxTotal || total > MaxTotal {
+			return refused("size", header.Name, "is too much: an archive unpacks to at most %d bytes", MaxTotal)
 		}
-		all = append(all, e)
+		all = append(all, entry)
 		return nil
 	})
 	return all, err

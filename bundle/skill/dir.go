@@ -3,7 +3,6 @@ package skill
 import (
 	"crypto/rand"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +14,8 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// ReadDir reads the skills in a directory, which is a skill or has some below it. It follows no link.
+// ReadDir reads the skills in a directory, which is a skill or has some below it. It follows no symbolic link. A hard
+// link is a file like any other: nothing tells it from the first name of its file.
 func ReadDir(dir string) ([]*Skill, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -28,31 +28,31 @@ func ReadDir(dir string) ([]*Skill, error) {
 type dirSource struct{ root *os.Root }
 
 func (s dirSource) list() (all []entry, err error) {
-	err = fs.WalkDir(s.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(s.root.FS(), ".", func(p string, info fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && p != "." && (d.Name() == ".git" || portable.Droppings(d.Name())):
+		case info.IsDir() && p != "." && (info.Name() == ".git" || portable.Droppings(info.Name())):
 			all = append(all, entry{path: p}) // so that it is reported as left out
 			return fs.SkipDir
-		case d.IsDir():
+		case info.IsDir():
 			return nil
 		}
-		e := entry{path: p, kind: special}
-		fi, err := d.Info()
+		entry := entry{path: p, kind: special}
+		fi, err := info.Info()
 		if err != nil {
 			return err
 		}
 		switch {
 		case fi.Mode()&fs.ModeSymlink != 0:
-			e.kind = link
+			entry.kind = link
 		case fi.Mode().IsRegular() && fi.Mode().Perm()&0o100 != 0:
-			e.kind = executable
+			entry.kind = executable
 		case fi.Mode().IsRegular():
-			e.kind = plain
+			entry.kind = plain
 		}
-		e.size = fi.Size()
-		if all = append(all, e); len(all) > MaxEntries {
+		entry.size = fi.Size()
+		if all = append(all, entry); len(all) > MaxEntries {
 			return refused("files", s.root.Name(), "has more than %d files", MaxEntries)
 		}
 		return nil
@@ -71,28 +71,20 @@ func (s dirSource) read(all []entry) error {
 	return nil
 }
 
-func (s dirSource) one(e *entry) error {
-	f, err := s.root.OpenFile(e.path, os.O_RDONLY|osfile.NoFollow|osfile.Nonblock, 0)
+func (s dirSource) one(entry *entry) error {
+	file, err := s.root.OpenFile(entry.path, os.O_RDONLY|osfile.NoFollow|osfile.Nonblock, 0)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	fi, err := f.Stat()
+	defer file.Close()
+	fi, err := file.Stat()
 	if err != nil {
 		return err
 	}
 	if !fi.Mode().IsRegular() {
-		return refused("special", e.path, "is not a regular file")
+		return refused("special", entry.path, "is not a regular file")
 	}
-	e.b = make([]byte, e.size)
-	_, err = io.ReadFull(f, e.b)
-	if n, more := f.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) &&
-		!errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	} else if err != nil || n > 0 || more != io.EOF {
-		return fault.New(fault.Conflict, "%q changed while it was read", e.path).On("file", e.path)
-	}
-	return nil
+	return entry.take(file)
 }
 
 // WriteDir writes the files of a skill into a new folder, which appears only when it is complete.

@@ -26,8 +26,14 @@ type Input struct {
 	Required          bool
 }
 
-// Slug turns a directive's name into that of a skill or a command.
+// Slug turns a directive's name into that of a skill or a command. It cuts a name that is too long for a skill.
 func Slug(ref model.Ref) string {
+	name := LongSlug(ref)
+	return strings.TrimRight(name[:min(len(name), 64)], "-")
+}
+
+// LongSlug is Slug for any length.
+func LongSlug(ref model.Ref) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
@@ -38,7 +44,7 @@ func Slug(ref model.Ref) string {
 		return '-'
 	}, ref.Name())
 	name = strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' }), "-")
-	return cmp.Or(strings.TrimRight(name[:min(len(name), 64)], "-"), "directive")
+	return cmp.Or(name, "directive")
 }
 
 // fillable matches the placeholder of an input in a prompt.
@@ -49,34 +55,34 @@ var fillable = sync.OnceValue(func() *regexp.Regexp {
 // Prompt returns the text with its inputs explained, because no client fills them in. typed is the client's
 // placeholder for a command's arguments, or empty.
 func (d *Directive) Prompt(typed string) string {
-	var b strings.Builder
+	var text strings.Builder
 	if len(d.Inputs) > 0 || typed != "" {
 		if typed != "" {
-			b.WriteString("What the user asks for: " + typed + "\n\n")
+			text.WriteString("What the user asks for: " + typed + "\n\n")
 		}
 		if len(d.Inputs) > 0 {
-			b.WriteString("Inputs, to be taken from what the user asks for:\n\n")
+			text.WriteString("Inputs, to be taken from what the user asks for:\n\n")
 		}
 		for _, in := range d.Inputs {
 			need := "optional"
 			if in.Required {
 				need = "required: ask for it if it is missing"
 			}
-			fmt.Fprintf(&b, "- `%s`: %s (%s)\n", in.Name, cmp.Or(OneLine(in.Description), in.Name), need)
+			fmt.Fprintf(&text, "- `%s`: %s (%s)\n", in.Name, cmp.Or(OneLine(in.Description), in.Name), need)
 		}
 		if len(d.Inputs) > 0 {
-			b.WriteString("\n")
+			text.WriteString("\n")
 		}
 	}
-	b.WriteString(fillable().ReplaceAllStringFunc(strings.Trim(d.Body, "\n"), func(place string) string {
+	text.WriteString(fillable().ReplaceAllStringFunc(strings.Trim(d.Body, "\n"), func(place string) string {
 		name := fillable().FindStringSubmatch(place)[1]
 		if slices.ContainsFunc(d.Inputs, func(in Input) bool { return in.Name == name }) {
 			return "`" + name + "`"
 		}
 		return place
 	}))
-	b.WriteString("\n")
-	return b.String()
+	text.WriteString("\n")
+	return text.String()
 }
 
 // Skill turns a directive into a skill.

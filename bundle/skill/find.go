@@ -10,9 +10,10 @@ import (
 )
 
 // find reads the skills of a source. A skill is named after its folder. The exception is a source that is one skill:
-// then SKILL.md's name counts, because an archive's top folder is named after the repository.
-func find(s source, archive bool) ([]*Skill, error) {
-	entries, err := s.list()
+// then SKILL.md's name counts, because an archive's top folder is named after the repository. An invalid skill is an
+// error only if no other is valid.
+func find(source source, archive bool) ([]*Skill, error) {
+	entries, err := source.list()
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func find(s source, archive bool) ([]*Skill, error) {
 	if err := found.checkSizes(); err != nil {
 		return nil, err
 	}
-	if err := s.read(entries); err != nil {
+	if err := source.read(entries); err != nil {
 		return nil, err
 	}
 	return found.finish(archive)
@@ -95,14 +96,15 @@ func (f *findings) findFolders(entries []entry) error {
 // assign gives each entry to the skill whose folder it is in, and licences outside of skills to their folders.
 func (f *findings) assign(entries []entry) error {
 	for i := range entries {
-		e := &entries[i]
-		dir, ok := f.outermost(e.path)
+		entry := &entries[i]
+		dir, ok := f.outermost(entry.path)
 		if !ok {
-			if above := f.folders[e.path]; above != nil { // in an archive, a file and a folder can share a path
-				return refused("prefix", e.path, "is no directory, and %s is below it", path.Join(above.below, Main))
+			if above := f.folders[entry.path]; above != nil { // in an archive, a file and a folder can share a path
+				return refused("prefix", entry.path, "is no directory, and %s is below it",
+					path.Join(above.below, Main))
 			}
-			if at := f.folders[path.Dir(e.path)]; at != nil && mayBeCarried(e) {
-				at.licences = append(at.licences, &licence{entry: e})
+			if at := f.folders[path.Dir(entry.path)]; at != nil && mayBeCarried(entry) {
+				at.licences = append(at.licences, &licence{entry: entry})
 			}
 			continue
 		}
@@ -111,8 +113,8 @@ func (f *findings) assign(entries []entry) error {
 			at.skill = &candidate{Skill: &Skill{Path: dir}}
 			f.skills = append(f.skills, at.skill)
 		}
-		if err := at.skill.add(e); err != nil {
-			return err
+		if err := at.skill.add(entry); err != nil && at.skill.Err == nil {
+			at.skill.Err = err
 		}
 	}
 	return nil
@@ -165,6 +167,7 @@ func (f *findings) takeLicences(c *candidate) {
 // checkSizes refuses skills that are too large. A licence from above counts for each skill that carries it.
 func (f *findings) checkSizes() error {
 	total := int64(0)
+	f.skipInvalid()
 	for _, c := range f.skills {
 		for _, l := range c.carried {
 			total += l.entry.size
@@ -183,18 +186,39 @@ func (f *findings) checkSizes() error {
 	return nil
 }
 
+// skipInvalid leaves the files of invalid skills unread.
+func (f *findings) skipInvalid() {
+	for _, c := range f.skills {
+		if c.Err == nil {
+			continue
+		}
+		for _, e := range c.files {
+			e.wanted = false
+		}
+		c.files, c.carried = nil, nil
+	}
+}
+
 // finish makes skills of the files read, sorted by name.
 func (f *findings) finish(archive bool) ([]*Skill, error) {
-	skills := make([]*Skill, 0, len(f.skills))
+	skills, valid := make([]*Skill, 0, len(f.skills)), 0
 	for _, c := range f.skills {
 		for _, e := range c.files {
 			c.Files = append(c.Files, File{Path: relative(c.Path, e.path), Exec: e.kind == executable, Bytes: e.b})
 		}
-		if err := c.Skill.finish(archive); err != nil {
-			return nil, err
+		if c.Err == nil {
+			c.Err = c.Skill.finish(archive)
+		}
+		if c.Err != nil {
+			c.Name = path.Base(c.Path)
+		} else {
+			valid++
 		}
 		c.carry(c.carried)
 		skills = append(skills, c.Skill)
+	}
+	if valid == 0 {
+		return nil, skills[0].Err
 	}
 	slices.SortFunc(skills, func(a, b *Skill) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
@@ -206,6 +230,9 @@ func (f *findings) finish(archive bool) ([]*Skill, error) {
 func checkNames(skills []*Skill) error {
 	words := map[string]*Skill{}
 	for _, s := range skills {
+		if s.Err != nil {
+			continue
+		}
 		if other := words[word(s.Name)]; other != nil {
 			return refused("name", path.Join(s.Path, Main),
 				"has the name %q, and %s has %q: their directives would be one",

@@ -12,7 +12,9 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
 )
 
 // Dir is the directory of the skill's files next to its tool, LicenceDir that of the licences from above its folder,
@@ -31,10 +33,49 @@ type Origin struct {
 	Files   string // the digest of the listing of its files (package tree)
 }
 
+// A Place is the categories of the items of a skill.
+type Place struct{ Tools, Directives string }
+
+// In is the place with one category for both.
+func In(category string) Place { return Place{category, category} }
+
 // Refs returns the refs of the items of a skill.
-func Refs(category, name string) (tool, directive model.Ref) {
-	return model.Ref{Kind: "tool", ID: path.Join(category, name, Tool)},
-		model.Ref{Kind: "directive", ID: path.Join(category, word(name))}
+func (p Place) Refs(name string) (tool, directive model.Ref) {
+	return model.Ref{Kind: "tool", ID: path.Join(p.Tools, name, Tool)},
+		model.Ref{Kind: "directive", ID: path.Join(p.Directives, word(name))}
+}
+
+// Items are all that a skill becomes. Paths are those in a space.
+type Items struct {
+	Tool, Directive         model.Ref
+	ToolText, DirectiveText []byte
+	Dir                     string // of the files of the skill
+	LicenceDir              string
+	Files                   []File // below these directories
+}
+
+// Items returns the items of the skill and their files. It sets Origin.Files.
+func (s *Skill) Items(place Place, origin Origin) (*Items, error) {
+	made := &Items{}
+	made.Tool, made.Directive = place.Refs(s.Name)
+	dir := path.Join("tools", path.Dir(made.Tool.ID))
+	made.Dir, made.LicenceDir = path.Join(dir, Dir), path.Join(dir, LicenceDir)
+	for _, f := range s.Licences {
+		made.Files = append(made.Files, File{Path: path.Join(made.LicenceDir, f.Path), Bytes: f.Bytes})
+	}
+	var listed []tree.File
+	for _, f := range s.Files {
+		d := cas.Sum(f.Bytes)
+		listed = append(listed, tree.File{Path: f.Path, Mode: f.Mode(), Raw: d, Stripped: d})
+		made.Files = append(made.Files, File{Path: path.Join(made.Dir, f.Path), Exec: f.Exec, Bytes: f.Bytes})
+	}
+	t, err := tree.New(listed)
+	if err != nil {
+		return nil, err
+	}
+	origin.Files = t.Digest.String()
+	made.ToolText, made.DirectiveText = s.ToolText(place, origin), s.DirectiveText(place)
+	return made, nil
 }
 
 // word turns a skill's name into a directive's, which has "_" and begins with a letter.
@@ -85,40 +126,40 @@ func Quote(s string) string {
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // ToolText returns the file of the skill's tool.
-func (s *Skill) ToolText(category string, o Origin) []byte {
-	var b strings.Builder
+func (s *Skill) ToolText(place Place, origin Origin) []byte {
+	var out strings.Builder
 	field := func(indent, name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "%s%s: %s\n", indent, name, Quote(text))
+			fmt.Fprintf(&out, "%s%s: %s\n", indent, name, Quote(text))
 		}
 	}
-	b.WriteString(
+	out.WriteString(
 		"# A skill: its files are in _files, as they were. This tool gives their text and runs none of them.\n")
 	field("", "version", s.version())
 	field("", "tool_type", "skill")
 	field("", "executor_id", "rye/core/primitives/subprocess")
-	field("", "category", path.Join(category, s.Name))
+	field("", "category", path.Join(place.Tools, s.Name))
 	field("", "description", "Gives the text of a file of the skill "+s.Name+": "+OneLine(s.Description))
 	field("", "risk", "read")
-	b.WriteString("origin:\n")
-	field("  ", "from", o.From)
-	field("  ", "archive", o.Archive)
-	field("  ", "path", o.Path)
-	field("  ", "files", o.Files)
+	out.WriteString("origin:\n")
+	field("  ", "from", origin.From)
+	field("  ", "archive", origin.Archive)
+	field("  ", "path", origin.Path)
+	field("  ", "files", origin.Files)
 	field("  ", "license", s.License)
 	field("", "compatibility", OneLine(s.Compatibility))
-	b.WriteString(
+	out.WriteString(
 		"input_schema:\n  type: object\n  additionalProperties: false\n  properties:\n    path:\n      type: string\n" +
 			"      description: Path of the file in the skill\n      default: " + Main + "\n      enum:\n")
 	for i := range s.Files {
 		if f := &s.Files[i]; isText(f.Bytes) {
-			fmt.Fprintf(&b, "        - %s\n", Quote(f.Path))
+			fmt.Fprintf(&out, "        - %s\n", Quote(f.Path))
 		}
 	}
-	b.WriteString("config:\n  command: cat\n  args: [\"{anchor_path}/" + Dir +
+	out.WriteString("config:\n  command: cat\n  args: [\"{anchor_path}/" + Dir +
 		"/{path}\"]\n  timeout: 30\nanchor:\n  enabled: true\n" +
 		"  mode: always\n  root: tool_dir\n")
-	return []byte(b.String())
+	return []byte(out.String())
 }
 
 // ReadOrigin returns the source of the skill of a tool; false if ToolText didn't write the tool.
@@ -134,22 +175,22 @@ func ReadOrigin(tool []byte) (from string, ok bool) {
 }
 
 // DirectiveText returns the file of the directive that runs a skill.
-func (s *Skill) DirectiveText(category string) []byte {
-	tool, directive := Refs(category, s.Name)
-	var b strings.Builder
-	fmt.Fprintf(&b,
+func (s *Skill) DirectiveText(place Place) []byte {
+	tool, directive := place.Refs(s.Name)
+	var text strings.Builder
+	fmt.Fprintf(&text,
 		"# %s\n\n```xml\n<directive name=\"%s\" version=\"%s\">\n  <metadata>\n    <description>%s</description>\n    <category>%s</category>\n",
-		s.Name, directive.Name(), s.version(), escape(OneLine(s.Description)), escape(category))
-	fmt.Fprintf(&b,
+		s.Name, directive.Name(), s.version(), escape(OneLine(s.Description)), escape(place.Directives))
+	fmt.Fprintf(&text,
 		"    <permissions>\n      <execute><tool>%s</tool></execute>\n    </permissions>\n    <tools><tool>%s</tool></tools>\n  </metadata>\n",
 		tool.ID, tool.ID)
-	b.WriteString(
+	text.WriteString(
 		"  <inputs>\n    <input name=\"task\" type=\"string\" required=\"true\">What to do</input>\n  </inputs>\n</directive>\n```\n\n" +
 			"Do this: {input:task}\n\nThe instructions below say how. Where they name another file of the skill, read it with the tool `" +
 			tool.ID + "`, whose\n" +
 			"parameter is its path. Its scripts can't be run.\n\n")
-	b.Write(bytes.TrimLeft(bytes.ReplaceAll(s.Body, []byte("\r\n"), []byte("\n")), "\n"))
-	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
+	text.Write(bytes.TrimLeft(bytes.ReplaceAll(s.Body, []byte("\r\n"), []byte("\n")), "\n"))
+	return []byte(strings.TrimRight(text.String(), "\n") + "\n")
 }
 
 func escape(s string) string {

@@ -18,7 +18,7 @@ import (
 
 // The limits of a skill and of a source.
 const (
-	MaxFile    = 8 << 20
+	MaxFile    = 16 << 20 // what every client of the skills extension accepts
 	MaxFiles   = 1000
 	MaxBytes   = 64 << 20
 	MaxEntries = 100_000
@@ -142,18 +142,18 @@ func (s *Skill) paths() iter.Seq[string] {
 
 // checkText refuses a text with invisible characters, or with a signature line of rye: no signature would cover such
 // a line.
-func checkText(name string, f *File) error {
-	if !isText(f.Bytes) {
+func checkText(name string, file *File) error {
+	if !isText(file.Bytes) {
 		return nil
 	}
 	n := 0
-	for l := range bytes.Lines(f.Bytes) {
-		if n++; n == 1 && f.Path != Main {
+	for l := range bytes.Lines(file.Bytes) {
+		if n++; n == 1 && file.Path != Main {
 			l = bytes.TrimPrefix(l, []byte("\ufeff"))
 		}
 		for _, flag := range flags.Text("", string(l)) {
 			if flag.Class == flags.Hidden || flag.Class == flags.Direction || flag.Class == flags.Control &&
-				f.Path == Main {
+				file.Path == Main {
 				return refused("hidden", name, "%s", flag.Why).On("line", n).Because(fmt.Sprint("it is in line ", n))
 			}
 		}

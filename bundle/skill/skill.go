@@ -53,6 +53,8 @@ type Skill struct {
 	LeftOut []string
 	// Licences are files of the nearest directory above that has some, if the skill has none of its own.
 	Licences []File
+	// Err says why the skill is invalid. Of such a skill only Name, its folder's, and Path are set.
+	Err error
 }
 
 // A Text is the parsed SKILL.md.
@@ -71,7 +73,7 @@ type Text struct {
 func (t *Text) Bytes() []byte { return slices.Concat(t.lines[0], t.Front, t.lines[1], t.Body) }
 
 // ParseText parses SKILL.md; errors use the name file.
-func ParseText(file string, b []byte) (*Text, error) {
+func ParseText(file string, data []byte) (*Text, error) {
 	bad := func(at value.Pos, format string, args ...any) *fault.Error {
 		at.Column = max(at.Column, 1) // the parser may not know the column
 		return fault.New(fault.Validation, "%q is no skill: its front matter is malformed", file).
@@ -80,24 +82,24 @@ func ParseText(file string, b []byte) (*Text, error) {
 			at.Column).Try("rye docs skills")
 	}
 	switch {
-	case len(b) > MaxText:
-		return nil, tooLarge(file, int64(len(b)), MaxText)
-	case !utf8.Valid(b):
+	case len(data) > MaxText:
+		return nil, tooLarge(file, int64(len(data)), MaxText)
+	case !utf8.Valid(data):
 		return nil, refused("utf8", file, "is not UTF-8")
-	case bytes.IndexByte(b, 0) >= 0:
+	case bytes.IndexByte(data, 0) >= 0:
 		return nil, refused("nul", file, "contains a NUL")
 	}
-	t := &Text{}
-	first, rest := line(b)
+	text := &Text{}
+	first, rest := line(data)
 	if !isDashes(first) {
 		return nil, bad(value.Pos{Line: 1, Column: 1}, "the first line must be ---")
 	}
-	t.lines[0] = first
+	text.lines[0] = first
 	n := 0
 	for {
 		l, more := line(rest[n:])
 		if isDashes(l) {
-			t.Front, t.lines[1], t.Body = rest[:n], l, more
+			text.Front, text.lines[1], text.Body = rest[:n], l, more
 			break
 		}
 		if len(more) == 0 {
@@ -105,25 +107,40 @@ func ParseText(file string, b []byte) (*Text, error) {
 		}
 		n += len(l)
 	}
-	front := strings.ReplaceAll(string(t.Front), "\r\n", "\n")
-	v, problems := parse.YAML([]byte(front), value.Pos{Line: 2, Column: 1})
+	val, problems := text.parse()
 	for _, p := range problems {
 		if !p.Warning {
 			return nil, bad(p.At, "%s", p.Message)
 		}
 	}
-	if v.Kind != value.Map {
+	if val.Kind != value.Map {
 		return nil, bad(value.Pos{Line: 2, Column: 1}, "expected fields: name and description")
 	}
-	if p := hidden(v); p != nil {
+	if p := hidden(val); p != nil {
 		return nil, bad(p.At, "%s", p.Message)
 	}
-	return t, t.take(v, bad)
+	return text, text.take(val, bad)
+}
+
+func (t *Text) parse() (*value.Value, []*value.Problem) {
+	front := strings.ReplaceAll(string(t.Front), "\r\n", "\n")
+	return parse.YAML([]byte(front), value.Pos{Line: 2, Column: 1})
+}
+
+// Fields returns the whole front matter as the types of package jcs. JSON has no form for some numbers of YAML: they
+// are an error.
+func (t *Text) Fields() (map[string]any, error) {
+	val, _ := t.parse() // ParseText has refused problems
+	fields, err := val.JSON()
+	if err != nil {
+		return nil, err
+	}
+	return fields.(map[string]any), nil
 }
 
 // hidden finds an invisible character in the values of front matter. A quoted escape can produce one that the source
 // text doesn't show.
-func hidden(v *value.Value) *value.Problem {
+func hidden(val *value.Value) *value.Problem {
 	look := func(at value.Pos, text string) *value.Problem {
 		for _, f := range flags.Text("", text) {
 			if f.Critical {
@@ -132,15 +149,15 @@ func hidden(v *value.Value) *value.Problem {
 		}
 		return nil
 	}
-	if p := look(v.At, v.Text); p != nil {
+	if p := look(val.At, val.Text); p != nil {
 		return p
 	}
-	for _, item := range v.Items {
+	for _, item := range val.Items {
 		if p := hidden(item); p != nil {
 			return p
 		}
 	}
-	for _, e := range v.Map {
+	for _, e := range val.Map {
 		if p := cmp.Or(look(e.At, e.Key), hidden(e.Value)); p != nil {
 			return p
 		}
@@ -159,38 +176,38 @@ func line(b []byte) (first, rest []byte) {
 func isDashes(l []byte) bool { return string(bytes.TrimRight(l, " \t\r\n")) == "---" }
 
 // take reads the fields into t.
-func (t *Text) take(v *value.Value, bad func(value.Pos, string, ...any) *fault.Error) error {
+func (t *Text) take(val *value.Value, bad func(value.Pos, string, ...any) *fault.Error) error {
 	texts := map[string]*string{"name": &t.Name, "description": &t.Description, "license": &t.License,
 		"compatibility": &t.Compatibility}
-	for i := range v.Map {
-		e := &v.Map[i]
-		into, ok := texts[e.Key]
+	for i := range val.Map {
+		entry := &val.Map[i]
+		into, ok := texts[entry.Key]
 		switch {
-		case ok && e.Value.Kind != value.Text:
-			return bad(e.At, "%s must be a text, and is of type %s", e.Key, e.Value.Kind)
+		case ok && entry.Value.Kind != value.Text:
+			return bad(entry.At, "%s must be a text, and is of type %s", entry.Key, entry.Value.Kind)
 		case ok:
-			*into = e.Value.Text
+			*into = entry.Value.Text
 			if strings.TrimSpace(*into) == "" {
-				return bad(e.At, "%s is empty", e.Key)
+				return bad(entry.At, "%s is empty", entry.Key)
 			}
-		case e.Key == "metadata":
-			if err := t.takeMetadata(e, bad); err != nil {
+		case entry.Key == "metadata":
+			if err := t.takeMetadata(entry, bad); err != nil {
 				return err
 			}
-		case e.Key == "allowed-tools":
-			if err := t.takeTools(e, bad); err != nil {
+		case entry.Key == "allowed-tools":
+			if err := t.takeTools(entry, bad); err != nil {
 				return err
 			}
 		default:
-			if e.Key == "hooks" {
-				t.takeHooks(e.Value)
+			if entry.Key == "hooks" {
+				t.takeHooks(entry.Value)
 			}
 			t.Warnings = append(t.Warnings,
-				fmt.Sprintf("the field %q is not part of the format: other clients may ignore it", e.Key))
+				fmt.Sprintf("the field %q is not part of the format: other clients may ignore it", entry.Key))
 		}
 	}
 	at := func(key string) value.Pos {
-		for _, e := range v.Map {
+		for _, e := range val.Map {
 			if e.Key == key {
 				return e.At
 			}
@@ -246,20 +263,20 @@ func (t *Text) takeHooks(v *value.Value) {
 	}
 }
 
-func (t *Text) takeTools(e *value.Entry, bad func(value.Pos, string, ...any) *fault.Error) error {
-	switch e.Value.Kind {
+func (t *Text) takeTools(entry *value.Entry, bad func(value.Pos, string, ...any) *fault.Error) error {
+	switch entry.Value.Kind {
 	case value.Text:
-		t.AllowedTools = splitTools(e.Value.Text)
+		t.AllowedTools = splitTools(entry.Value.Text)
 	case value.List:
 		t.Warnings = append(t.Warnings, "allowed-tools is a list: the format has a text with spaces between the tools")
-		for _, item := range e.Value.Items {
+		for _, item := range entry.Value.Items {
 			if item.Kind != value.Text {
 				return bad(item.At, "a tool must be a text")
 			}
 			t.AllowedTools = append(t.AllowedTools, item.Text)
 		}
 	default:
-		return bad(e.At, "allowed-tools must be a text, and is of type %s", e.Value.Kind)
+		return bad(entry.At, "allowed-tools must be a text, and is of type %s", entry.Value.Kind)
 	}
 	return nil
 }

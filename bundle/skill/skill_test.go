@@ -162,11 +162,11 @@ func TestShapes(t *testing.T) {
 		}
 	}
 	for _, s := range skills {
-		tool, directive := Refs("acme", s.Name)
+		tool, directive := In("acme").Refs(s.Name)
 		for ref, text := range map[model.Ref][]byte{
-			tool: s.ToolText("acme", Origin{From: "https://skills.example/a.zip", Archive: cas.Sum(nil).String(),
+			tool: s.ToolText(In("acme"), Origin{From: "https://skills.example/a.zip", Archive: cas.Sum(nil).String(),
 				Path: s.Path, Files: cas.Sum(nil).String()}),
-			directive: s.DirectiveText("acme"),
+			directive: s.DirectiveText(In("acme")),
 		} {
 			for _, k := range model.Builtin() {
 				if k.Name != ref.Kind {

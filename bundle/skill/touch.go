@@ -48,32 +48,32 @@ var patterns = sync.OnceValue(func() [3]*regexp.Regexp {
 
 // Touches returns everything that a skill could use.
 func (s *Skill) Touches() Touches {
-	t := Touches{Tools: append([]string{}, s.AllowedTools...), Scripts: []Script{}}
+	touches := Touches{Tools: append([]string{}, s.AllowedTools...), Scripts: []Script{}}
 	var found [3]map[string]bool
 	for i := range found {
 		found[i] = map[string]bool{}
 	}
 	for i := range s.Files {
-		f := &s.Files[i]
-		sc, ok := scriptOf(f)
+		file := &s.Files[i]
+		sc, ok := scriptOf(file)
 		if ok {
-			t.Scripts = append(t.Scripts, sc)
+			touches.Scripts = append(touches.Scripts, sc)
 		}
-		if !ok && f.Path != Main || !isText(f.Bytes) {
+		if !ok && file.Path != Main || !isText(file.Bytes) {
 			continue
 		}
 		for k, p := range patterns() {
 			if k == 2 && !ok {
 				continue
 			}
-			for _, m := range p.FindAllSubmatch(f.Bytes, 1000) {
+			for _, m := range p.FindAllSubmatch(file.Bytes, 1000) {
 				found[k][strings.TrimRight(string(m[1]), ".")] = true
 			}
 		}
 	}
-	t.Commands = append(append([]string{}, Runs(s.Body)...), s.Hooks...)
-	t.Hosts, t.Paths, t.Variables = list(found[0]), list(found[1]), list(found[2])
-	return t
+	touches.Commands = append(append([]string{}, Runs(s.Body)...), s.Hooks...)
+	touches.Hosts, touches.Paths, touches.Variables = list(found[0]), list(found[1]), list(found[2])
+	return touches
 }
 
 // running matches the three forms of a command in a text: !`x`, !{x}, or a block that begins with ```!.
@@ -92,9 +92,9 @@ func Runs(text []byte) (all []string) {
 func list(m map[string]bool) []string { return append([]string{}, slices.Sorted(maps.Keys(m))...) }
 
 // scriptOf returns a file as a Script if it can be run.
-func scriptOf(f *File) (Script, bool) {
-	sc := Script{Path: f.Path, Executable: f.Exec}
-	if rest, ok := bytes.CutPrefix(f.Bytes, []byte("#!")); ok {
+func scriptOf(file *File) (Script, bool) {
+	sc := Script{Path: file.Path, Executable: file.Exec}
+	if rest, ok := bytes.CutPrefix(file.Bytes, []byte("#!")); ok {
 		first, _ := line(rest)
 		words := strings.Fields(string(first))
 		if len(words) > 0 && path.Base(words[0]) == "env" {
@@ -108,6 +108,6 @@ func scriptOf(f *File) (Script, bool) {
 		}
 		return sc, true
 	}
-	sc.Interpreter = interpreters[strings.ToLower(path.Ext(f.Path))]
-	return sc, f.Exec || sc.Interpreter != ""
+	sc.Interpreter = interpreters[strings.ToLower(path.Ext(file.Path))]
+	return sc, file.Exec || sc.Interpreter != ""
 }

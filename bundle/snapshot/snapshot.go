@@ -72,24 +72,24 @@ func (s snapshot) find(op, name string) (f *manifest.File, below []manifest.File
 
 // Open implements fs.FS.
 func (s snapshot) Open(name string) (fs.File, error) {
-	f, below, prefix, err := s.find("open", name)
+	file, below, prefix, err := s.find("open", name)
 	switch {
 	case err != nil:
 		return nil, err
-	case f == nil:
+	case file == nil:
 		return &openDir{info: info{name: path.Base(name), mode: fs.ModeDir | 0o755}, path: name,
 			entries: entries(below, prefix)}, nil
 	}
-	o, err := s.src.Get(s.ctx, cas.ID{Kind: cas.Blob, Digest: f.Digest})
+	o, err := s.src.Get(s.ctx, cas.ID{Kind: cas.Blob, Digest: file.Digest})
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	if o.Size != f.Size {
+	if o.Size != file.Size {
 		o.Close()
 		return nil, &fs.PathError{Op: "open", Path: name,
-			Err: fmt.Errorf("has %d bytes, the manifest says %d", o.Size, f.Size)}
+			Err: fmt.Errorf("has %d bytes, the manifest says %d", o.Size, file.Size)}
 	}
-	return openFile{o, infoOf(f)}, nil
+	return openFile{o, infoOf(file)}, nil
 }
 
 // Lstat implements fs.ReadLinkFS. No file is a link.

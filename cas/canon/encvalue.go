@@ -113,7 +113,7 @@ func (e *Encoder) beginField(i int, t Type, empty bool) *field {
 }
 
 // take returns field i if it may follow the fields before *next, and nil if it may not or is optional and empty.
-func (e *Encoder) take(fs []field, next *int, i int, t Type, empty bool) *field {
+func (e *Encoder) take(fs []field, next *int, i int, typ Type, empty bool) *field {
 	if i < *next || i >= len(fs) {
 		e.where(fmt.Errorf("field %d: %w", i, errOrder))
 		return nil
@@ -121,19 +121,19 @@ func (e *Encoder) take(fs []field, next *int, i int, t Type, empty bool) *field 
 	if !e.skipTo(fs, next, i) {
 		return nil
 	}
-	f := &fs[i]
+	field := &fs[i]
 	*next = i + 1
 	switch {
-	case f.typ != t:
-		e.where(fmt.Errorf("field %q is of another type", f.name))
+	case field.typ != typ:
+		e.where(fmt.Errorf("field %q is of another type", field.name))
 		return nil
-	case empty && f.optional:
+	case empty && field.optional:
 		return nil
-	case empty && t == Strings:
-		e.where(fmt.Errorf("field %q is an empty list", f.name))
+	case empty && typ == Strings:
+		e.where(fmt.Errorf("field %q is an empty list", field.name))
 		return nil
 	}
-	return f
+	return field
 }
 
 // skipTo skips the fields from *next to i. It fails if one of them is required.
@@ -162,9 +162,9 @@ func (e *Encoder) int(f *field, n int64) {
 	e.buf = strconv.AppendInt(e.buf, n, 10)
 }
 
-func (e *Encoder) list(f *field, all []string) {
-	if int64(len(all)) > f.max {
-		e.where(fmt.Errorf("field %q has %d elements, at most %d are allowed", f.name, len(all), f.max))
+func (e *Encoder) list(field *field, all []string) {
+	if int64(len(all)) > field.max {
+		e.where(fmt.Errorf("field %q has %d elements, at most %d are allowed", field.name, len(all), field.max))
 		return
 	}
 	for i, v := range all {
@@ -174,7 +174,7 @@ func (e *Encoder) list(f *field, all []string) {
 			e.buf = append(e.buf, ", "...)
 		}
 		if len(v) > defaultString {
-			e.where(fmt.Errorf("field %q: element %d has more than %d bytes", f.name, i, defaultString))
+			e.where(fmt.Errorf("field %q: element %d has more than %d bytes", field.name, i, defaultString))
 			return
 		}
 		e.quote(view(v))

@@ -70,11 +70,11 @@ func (s *Scanner) readFormat() bool {
 		}
 		return false
 	}
-	w := s.win[s.pos:]
-	if bytes.HasPrefix(w, s.spec.first) {
+	data := s.win[s.pos:]
+	if bytes.HasPrefix(data, s.spec.first) {
 		return s.endLine(s.pos + len(s.spec.first) - 1)
 	}
-	if rest, ok := bytes.CutPrefix(w, []byte(`rye: "`)); ok {
+	if rest, ok := bytes.CutPrefix(data, []byte(`rye: "`)); ok {
 		if rest, ok = bytes.CutPrefix(rest, []byte(s.spec.family)); ok {
 			if i := bytes.IndexByte(rest, '"'); i >= 0 && isVersion(rest[:i]) && rest[i+1] == '\n' {
 				s.err = &VersionError{Found: s.spec.family + string(rest[:i]), Want: s.spec.format}
@@ -82,24 +82,24 @@ func (s *Scanner) readFormat() bool {
 			}
 		}
 	}
-	return s.fail(s.pos, "expected %#q, found %q", s.spec.first[:len(s.spec.first)-1], excerpt(w))
+	return s.fail(s.pos, "expected %#q, found %q", s.spec.first[:len(s.spec.first)-1], excerpt(data))
 }
 
 func (s *Scanner) readHeaders() bool {
 	for i := range s.spec.header {
-		f, v := &s.spec.header[i], &s.heads[i]
+		field, val := &s.spec.header[i], &s.heads[i]
 		more := s.more()
 		if s.err != nil {
 			return false
 		}
-		if !more || !bytes.HasPrefix(s.win[s.pos:], f.lit) {
-			if f.optional {
+		if !more || !bytes.HasPrefix(s.win[s.pos:], field.lit) {
+			if field.optional {
 				continue
 			}
 			return s.badHeader(i, more)
 		}
-		v.line = s.line
-		if !s.readHeader(f, v) {
+		val.line = s.line
+		if !s.readHeader(field, val) {
 			return false
 		}
 	}

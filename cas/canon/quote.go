@@ -69,55 +69,55 @@ func short(c rune) byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted appends the one form of v, quotes included.
-func appendQuoted(dst, v []byte) ([]byte, error) {
+// appendQuoted appends the one form of data, quotes included.
+func appendQuoted(dst, data []byte) ([]byte, error) {
 	dst = append(dst, '"')
 	for from := 0; ; {
-		i := plain(v, from)
-		dst = append(dst, v[from:i]...)
-		if i == len(v) {
+		i := plain(data, from)
+		dst = append(dst, data[from:i]...)
+		if i == len(data) {
 			return append(dst, '"'), nil
 		}
-		r, n := utf8.DecodeRune(v[i:])
+		r, n := utf8.DecodeRune(data[i:])
 		switch letter := short(r); {
 		case r == utf8.RuneError && n == 1:
-			return dst, fmt.Errorf("%q is not valid UTF-8", string(v))
+			return dst, fmt.Errorf("%q is not valid UTF-8", string(data))
 		case letter != 0:
 			dst = append(dst, '\\', letter)
 		case outcast(r):
-			return dst, fmt.Errorf("%q holds the noncharacter %U", string(v), r)
+			return dst, fmt.Errorf("%q holds the noncharacter %U", string(data), r)
 		case r < 0x20 || r < 0x10000 && escaped(r):
 			dst = append(dst, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 		default:
-			dst = append(dst, v[i:i+n]...)
+			dst = append(dst, data[i:i+n]...)
 		}
 		from = i + n
 	}
 }
 
-// unquote appends the value of the string whose text begins at b[from], after its quote, to dst. It returns the
-// index of the closing quote. b must have a byte behind the string that ends every string, such as LF. If the
+// unquote appends the value of the string whose text begins at data[from], after its quote, to dst. It returns the
+// index of the closing quote. data must have a byte behind the string that ends every string, such as LF. If the
 // string is not in its one form, unquote returns the mistake and its index.
-func unquote(dst, b []byte, from int) (out []byte, at int, wrong string) {
+func unquote(dst, data []byte, from int) (out []byte, at int, wrong string) {
 	for {
-		i := plain(b, from)
-		dst = append(dst, b[from:i]...)
-		switch c := b[i]; {
-		case c == '"':
+		i := plain(data, from)
+		dst = append(dst, data[from:i]...)
+		switch char := data[i]; {
+		case char == '"':
 			return dst, i, ""
-		case c == '\\':
-			r, n, wrong := unescape(b[i:])
+		case char == '\\':
+			r, n, wrong := unescape(data[i:])
 			if wrong != "" {
 				return dst, i, wrong
 			}
 			dst = utf8.AppendRune(dst, r)
 			from = i + n
-		case c == '\n':
+		case char == '\n':
 			return dst, i, "the string doesn't end on its line"
-		case c < 0x20 || c == 0x7f:
-			return dst, i, fmt.Sprintf("control character %U must be escaped", c)
+		case char < 0x20 || char == 0x7f:
+			return dst, i, fmt.Sprintf("control character %U must be escaped", char)
 		default:
-			r, n := utf8.DecodeRune(b[i:])
+			r, n := utf8.DecodeRune(data[i:])
 			switch {
 			case r == utf8.RuneError && n == 1:
 				return dst, i, "invalid UTF-8"
@@ -126,17 +126,17 @@ func unquote(dst, b []byte, from int) (out []byte, at int, wrong string) {
 			case r < 0x10000 && escaped(r):
 				return dst, i, fmt.Sprintf("character %U must be escaped", r)
 			}
-			dst = append(dst, b[i:i+n]...)
+			dst = append(dst, data[i:i+n]...)
 			from = i + n
 		}
 	}
 }
 
-// unescape reads the escape at the start of b and returns its length.
-func unescape(b []byte) (r rune, n int, wrong string) {
-	switch b[1] {
+// unescape reads the escape at the start of data and returns its length.
+func unescape(data []byte) (char rune, n int, wrong string) {
+	switch data[1] {
 	case '"', '\\':
-		return rune(b[1]), 2, ""
+		return rune(data[1]), 2, ""
 	case 'b':
 		return '\b', 2, ""
 	case 't':
@@ -152,11 +152,11 @@ func unescape(b []byte) (r rune, n int, wrong string) {
 		return 0, 0, "unknown escape"
 	}
 	for n = 2; n < 6; n++ {
-		switch c := b[n]; {
+		switch c := data[n]; {
 		case '0' <= c && c <= '9':
-			r = r<<4 | rune(c-'0')
+			char = char<<4 | rune(c-'0')
 		case 'a' <= c && c <= 'f':
-			r = r<<4 | rune(c-'a'+10)
+			char = char<<4 | rune(c-'a'+10)
 		case 'A' <= c && c <= 'F':
 			return 0, 0, "upper-case digit in an escape"
 		default:
@@ -164,12 +164,12 @@ func unescape(b []byte) (r rune, n int, wrong string) {
 		}
 	}
 	switch {
-	case r >= 0xd800 && r <= 0xdfff:
+	case char >= 0xd800 && char <= 0xdfff:
 		return 0, 0, "surrogate escapes are not allowed"
-	case short(r) != 0:
-		return 0, 0, fmt.Sprintf(`%U must be written as \%c`, r, short(r))
-	case r >= 0x20 && (r < 0x7f || !escaped(r)):
-		return 0, 0, fmt.Sprintf("%U must not be escaped", r)
+	case short(char) != 0:
+		return 0, 0, fmt.Sprintf(`%U must be written as \%c`, char, short(char))
+	case char >= 0x20 && (char < 0x7f || !escaped(char)):
+		return 0, 0, fmt.Sprintf("%U must not be escaped", char)
 	}
-	return r, n, ""
+	return char, n, ""
 }

@@ -192,29 +192,29 @@ func (s *Scanner) openSection() bool {
 
 // entry reads one line of the open section.
 func (s *Scanner) entry() bool {
-	w, p := s.win, s.pos
-	if w[p+1] != ' ' || w[p+2] != '"' {
+	data, pos := s.win, s.pos
+	if data[pos+1] != ' ' || data[pos+2] != '"' {
 		return s.badEntryStart()
 	}
 	s.arena, s.list = s.arena[:s.arenaMark], s.list[:s.listMark]
-	from := p + 3
-	q := plain(w, from)
-	key := w[from:q]
-	if w[q] != '"' {
+	from := pos + 3
+	quote := plain(data, from)
+	key := data[from:quote]
+	if data[quote] != '"' {
 		var wrong string
-		if s.arena, q, wrong = unquote(s.arena, w, from); wrong != "" {
-			return s.fail(q, "%s", wrong)
+		if s.arena, quote, wrong = unquote(s.arena, data, from); wrong != "" {
+			return s.fail(quote, "%s", wrong)
 		}
 		key = s.arena[s.arenaMark:len(s.arena):len(s.arena)]
 	}
-	if n := q - from; n == 0 || n > MaxKey {
+	if n := quote - from; n == 0 || n > MaxKey {
 		return s.fail(from, "a key is 1 to %d bytes long, not %d", MaxKey, n)
 	}
 	if s.inSec > 0 && bytes.Compare(s.key, key) >= 0 {
 		return s.badOrder(key)
 	}
 	if s.entries == s.spec.maxEntries {
-		return s.fail(p, "more than %d entries", s.spec.maxEntries)
+		return s.fail(pos, "more than %d entries", s.spec.maxEntries)
 	}
 	s.key = key
 	if len(s.arena) > s.arenaMark {
@@ -222,10 +222,10 @@ func (s *Scanner) entry() bool {
 		s.keyBuf = append(s.keyBuf[:0], key...)
 		s.key = s.keyBuf
 	}
-	if w[q+1] != ':' || w[q+2] != ' ' || w[q+3] != '{' {
-		return s.expected(q+1, `": {" after the key`)
+	if data[quote+1] != ':' || data[quote+2] != ' ' || data[quote+3] != '{' {
+		return s.expected(quote+1, `": {" after the key`)
 	}
-	if p = s.fields(q + 4); p == 0 || !s.endLine(p) {
+	if pos = s.fields(quote + 4); pos == 0 || !s.endLine(pos) {
 		return false
 	}
 	s.entries++
@@ -235,123 +235,123 @@ func (s *Scanner) entry() bool {
 }
 
 // fields reads the fields of an entry and returns the index after the closing brace, or 0.
-func (s *Scanner) fields(p int) int {
+func (s *Scanner) fields(pos int) int {
 	fs := s.spec.sections[s.sec].fields
 	n := 0
 	for i := range fs {
-		f, v := &fs[i], &s.vals[i]
-		lit := f.sep
+		field, val := &fs[i], &s.vals[i]
+		lit := field.sep
 		if n == 0 {
-			lit = f.lit
+			lit = field.lit
 		}
-		if !bytes.HasPrefix(s.win[p:], lit) {
-			if v.set = false; f.optional {
+		if !bytes.HasPrefix(s.win[pos:], lit) {
+			if val.set = false; field.optional {
 				continue
 			}
-			s.badField(p, n, i)
+			s.badField(pos, n, i)
 			return 0
 		}
 		var ok bool
-		if p, ok = s.value(f, v, p+len(lit)); !ok {
+		if pos, ok = s.value(field, val, pos+len(lit)); !ok {
 			return 0
 		}
-		v.set = true
+		val.set = true
 		n++
 	}
-	if s.win[p] != '}' {
-		s.badField(p, n, len(fs))
+	if s.win[pos] != '}' {
+		s.badField(pos, n, len(fs))
 		return 0
 	}
-	return p + 1
+	return pos + 1
 }
 
-// value reads one value at p and returns the index after it.
-func (s *Scanner) value(f *field, v *value, p int) (int, bool) {
-	switch f.typ {
+// value reads one value at pos and returns the index after it.
+func (s *Scanner) value(field *field, val *value, pos int) (int, bool) {
+	switch field.typ {
 	case String:
 		var ok bool
-		at := p
-		if v.b, p, ok = s.str(p, f.max); ok && len(v.b) == 0 && f.optional {
-			return 0, s.fail(at, "%q is empty: it must be left out", f.name)
+		at := pos
+		if val.b, pos, ok = s.str(pos, field.max); ok && len(val.b) == 0 && field.optional {
+			return 0, s.fail(at, "%q is empty: it must be left out", field.name)
 		}
-		return p, ok
+		return pos, ok
 	case Int:
-		return s.integer(f, v, p)
+		return s.integer(field, val, pos)
 	}
-	return s.strings(f, v, p)
+	return s.strings(field, val, pos)
 }
 
 // str reads a string of at most most bytes.
-func (s *Scanner) str(p int, most int64) (b []byte, next int, ok bool) {
+func (s *Scanner) str(p int, most int64) (data []byte, next int, ok bool) {
 	w := s.win
 	if w[p] != '"' {
 		return nil, 0, s.expected(p, "a string in double quotes")
 	}
 	from := p + 1
-	q := plain(w, from)
-	b = w[from:q]
-	if w[q] != '"' {
+	quote := plain(w, from)
+	data = w[from:quote]
+	if w[quote] != '"' {
 		mark := len(s.arena)
 		var wrong string
-		if s.arena, q, wrong = unquote(s.arena, w, from); wrong != "" {
-			return nil, 0, s.fail(q, "%s", wrong)
+		if s.arena, quote, wrong = unquote(s.arena, w, from); wrong != "" {
+			return nil, 0, s.fail(quote, "%s", wrong)
 		}
-		b = s.arena[mark:len(s.arena):len(s.arena)]
+		data = s.arena[mark:len(s.arena):len(s.arena)]
 	}
-	if int64(len(b)) > most {
-		return nil, 0, s.fail(from, "string of %d bytes, at most %d are allowed", len(b), most)
+	if int64(len(data)) > most {
+		return nil, 0, s.fail(from, "string of %d bytes, at most %d are allowed", len(data), most)
 	}
-	return b, q + 1, true
+	return data, quote + 1, true
 }
 
-func (s *Scanner) integer(f *field, v *value, p int) (int, bool) {
+func (s *Scanner) integer(field *field, val *value, pos int) (int, bool) {
 	var n int64
-	q := p
-	for ; q-p < 17; q++ {
-		d := s.win[q] - '0'
+	end := pos
+	for ; end-pos < 17; end++ {
+		d := s.win[end] - '0'
 		if d > 9 {
 			break
 		}
 		n = n*10 + int64(d)
 	}
 	switch {
-	case q == p:
-		return 0, s.expected(p, "a whole number without sign")
-	case s.win[p] == '0' && q-p > 1:
-		return 0, s.fail(p, "number with a leading zero")
-	case n > f.max:
-		return 0, s.fail(p, "number is larger than %d", f.max)
+	case end == pos:
+		return 0, s.expected(pos, "a whole number without sign")
+	case s.win[pos] == '0' && end-pos > 1:
+		return 0, s.fail(pos, "number with a leading zero")
+	case n > field.max:
+		return 0, s.fail(pos, "number is larger than %d", field.max)
 	}
-	v.n = n
-	return q, true
+	val.n = n
+	return end, true
 }
 
-func (s *Scanner) strings(f *field, v *value, p int) (int, bool) {
-	if s.win[p] != '[' {
-		return 0, s.expected(p, `a list in "[" and "]"`)
+func (s *Scanner) strings(field *field, val *value, pos int) (int, bool) {
+	if s.win[pos] != '[' {
+		return 0, s.expected(pos, `a list in "[" and "]"`)
 	}
-	if s.win[p+1] == ']' {
-		return 0, s.fail(p, "%q is empty: it must be left out", f.name)
+	if s.win[pos+1] == ']' {
+		return 0, s.fail(pos, "%q is empty: it must be left out", field.name)
 	}
-	v.lo = len(s.list)
-	p++
+	val.lo = len(s.list)
+	pos++
 	for {
-		if int64(len(s.list)-v.lo) == f.max {
-			return 0, s.fail(p, "more than %d elements", f.max)
+		if int64(len(s.list)-val.lo) == field.max {
+			return 0, s.fail(pos, "more than %d elements", field.max)
 		}
-		b, next, ok := s.str(p, defaultString)
+		b, next, ok := s.str(pos, defaultString)
 		if !ok {
 			return 0, false
 		}
 		s.list = append(s.list, b)
-		switch p = next; {
-		case s.win[p] == ']':
-			v.hi = len(s.list)
-			return p + 1, true
-		case s.win[p] != ',' || s.win[p+1] != ' ':
-			return 0, s.expected(p, `", " or "]" after the string`)
+		switch pos = next; {
+		case s.win[pos] == ']':
+			val.hi = len(s.list)
+			return pos + 1, true
+		case s.win[pos] != ',' || s.win[pos+1] != ' ':
+			return 0, s.expected(pos, `", " or "]" after the string`)
 		}
-		p += 2
+		pos += 2
 	}
 }
 

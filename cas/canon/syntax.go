@@ -19,23 +19,23 @@ func (s *Scanner) expected(p int, what string) bool {
 	return s.fail(p, "expected %s, found %s", what, describe(s.win[p:]))
 }
 
-// describe returns words for the first character of b.
-func describe(b []byte) string {
+// describe returns words for the first character of data.
+func describe(data []byte) string {
 	switch {
-	case b[0] == '\n':
+	case data[0] == '\n':
 		return "the end of the line"
-	case b[0] == '\r':
+	case data[0] == '\r':
 		return "a carriage return"
-	case b[0] == '\t':
+	case data[0] == '\t':
 		return "a tab"
-	case bytes.HasPrefix(b, []byte("\xef\xbb\xbf")):
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
 		return "a byte order mark"
-	case len(bytes.TrimLeft(b[:bytes.IndexByte(b, '\n')], " ")) == 0:
+	case len(bytes.TrimLeft(data[:bytes.IndexByte(data, '\n')], " ")) == 0:
 		return "a space at the end of the line"
 	}
-	r, n := utf8.DecodeRune(b)
+	r, n := utf8.DecodeRune(data)
 	if r == utf8.RuneError && n == 1 {
-		return fmt.Sprintf("byte 0x%02x", b[0])
+		return fmt.Sprintf("byte 0x%02x", data[0])
 	}
 	return fmt.Sprintf("%q", r)
 }
@@ -48,21 +48,21 @@ func excerpt(b []byte) []byte {
 
 // badLine fails for a line that is neither the required one nor an entry.
 func (s *Scanner) badLine() bool {
-	w := s.win[s.pos:]
+	data := s.win[s.pos:]
 	switch {
-	case w[0] == '\n':
+	case data[0] == '\n':
 		return s.fail(s.pos, "blank line")
-	case w[0] == '#':
+	case data[0] == '#':
 		return s.fail(s.pos, "comment: only signature lines are allowed, before everything else")
-	case w[0] == ' ' && s.sec < 0:
+	case data[0] == ' ' && s.sec < 0:
 		return s.fail(s.pos, "indented line outside of a section")
-	case bytes.HasPrefix(w, []byte("---")), bytes.HasPrefix(w, []byte("...")):
+	case bytes.HasPrefix(data, []byte("---")), bytes.HasPrefix(data, []byte("...")):
 		return s.fail(s.pos, "document marker: there is one document, without markers")
-	case bytes.HasPrefix(w, []byte("<<<<<<<")), bytes.HasPrefix(w, []byte("=======")),
-		bytes.HasPrefix(w, []byte(">>>>>>>")):
+	case bytes.HasPrefix(data, []byte("<<<<<<<")), bytes.HasPrefix(data, []byte("=======")),
+		bytes.HasPrefix(data, []byte(">>>>>>>")):
 		return s.fail(s.pos, "conflict marker: a merge was left unfinished")
 	}
-	name := lineName(w)
+	name := lineName(data)
 	if name == nil {
 		return s.expected(s.pos, "a name and a colon")
 	}
@@ -76,7 +76,7 @@ func (s *Scanner) badLine() bool {
 		return s.fail(s.pos, "unknown name %q", name)
 	case i == -1:
 		return s.fail(s.pos, "second format line")
-	case sec < 0 && w[len(name)+1] != ' ':
+	case sec < 0 && data[len(name)+1] != ' ':
 		return s.expected(colon+1, "a space and a value")
 	case sec < 0 && s.heads[i].set:
 		return s.fail(s.pos, "duplicate header %q, first at line %d", name, s.heads[i].line)
@@ -130,25 +130,25 @@ func (s *Scanner) badOrder(key []byte) bool {
 	return s.fail(at, "key %q must come before %q of line %d", key, s.key, s.line-1)
 }
 
-// badField fails for the text at p, after n fields, which should be field i, or the closing brace if i is behind
+// badField fails for the text at pos, after n fields, which should be field i, or the closing brace if i is behind
 // the last field.
-func (s *Scanner) badField(p, n, i int) {
+func (s *Scanner) badField(pos, n, i int) {
 	fs := s.spec.sections[s.sec].fields
 	missing := func() bool { return i < len(fs) && !fs[i].optional }
-	w := s.win
+	data := s.win
 	switch {
-	case w[p] == '}' && missing():
-		s.fail(p, "field %q is missing", fs[i].name)
+	case data[pos] == '}' && missing():
+		s.fail(pos, "field %q is missing", fs[i].name)
 		return
-	case n > 0 && (w[p] != ',' || w[p+1] != ' '):
-		s.expected(p, `", " or "}" after the value`)
+	case n > 0 && (data[pos] != ',' || data[pos+1] != ' '):
+		s.expected(pos, `", " or "}" after the value`)
 		return
 	case n > 0:
-		p += 2
+		pos += 2
 	}
-	name := lineName(w[p:])
+	name := lineName(data[pos:])
 	if name == nil {
-		s.expected(p, "a field")
+		s.expected(pos, "a field")
 		return
 	}
 	for j := range fs {
@@ -156,16 +156,16 @@ func (s *Scanner) badField(p, n, i int) {
 			continue
 		}
 		switch {
-		case w[p+len(name)+1] != ' ':
-			s.expected(p+len(name)+1, "a space and a value")
+		case data[pos+len(name)+1] != ' ':
+			s.expected(pos+len(name)+1, "a space and a value")
 		case j < i && s.vals[j].set:
-			s.fail(p, "duplicate field %q", name)
+			s.fail(pos, "duplicate field %q", name)
 		case j < i:
-			s.fail(p, "field %q is out of order", name)
+			s.fail(pos, "field %q is out of order", name)
 		default:
-			s.fail(p, "field %q is missing", fs[i].name)
+			s.fail(pos, "field %q is missing", fs[i].name)
 		}
 		return
 	}
-	s.fail(p, "unknown field %q", name)
+	s.fail(pos, "unknown field %q", name)
 }

@@ -58,9 +58,9 @@ func (s *suite) putBytes(p cas.Batch, kind cas.Kind, b []byte) cas.Info {
 }
 
 // batch checks that only the batch itself sees its objects until it is committed.
-func (s *suite) batch(b cas.Batcher) {
+func (s *suite) batch(batcher cas.Batcher) {
 	old := s.put(s, cas.Blob, []byte("old")).ID
-	batch := s.begin(b)
+	batch := s.begin(batcher)
 	one := s.put(batch, cas.Blob, []byte("one")).ID
 	two := s.putBytes(batch, cas.TreeKind, []byte("two")).ID
 	long := s.put(batch, cas.Blob, Random(1, 700<<10)).ID
@@ -79,7 +79,7 @@ func (s *suite) batch(b cas.Batcher) {
 	s.want(cas.TreeKind, []byte("two"))
 	s.want(cas.Blob, Random(1, 700<<10))
 
-	s.commit(s.begin(b)) // an empty one
+	s.commit(s.begin(batcher)) // an empty one
 }
 
 func (s *suite) batchRoundTrip(b cas.Batcher) {
@@ -191,11 +191,11 @@ func (s *suite) batchTogether(b cas.Batcher) {
 
 // batchesTogether runs batches with the same objects concurrently and drops some of them. It checks that the store
 // has every object of a committed batch.
-func (s *suite) batchesTogether(b cas.Batcher) {
+func (s *suite) batchesTogether(batcher cas.Batcher) {
 	objects := append(small(8, 200), Random(8, 700<<10))
 	s.Run("two", func(t *testing.T) {
 		s := &suite{t, s.Store, t.Context()}
-		committed, dropped := s.begin(b), s.begin(b)
+		committed, dropped := s.begin(batcher), s.begin(batcher)
 		for _, data := range objects[:50] {
 			s.putBytes(dropped, cas.Blob, data)
 			s.putBytes(committed, cas.Blob, data)
@@ -206,23 +206,23 @@ func (s *suite) batchesTogether(b cas.Batcher) {
 			s.want(cas.Blob, data)
 		}
 	})
-	s.many(16, func(s *suite, g int) {
-		batch, err := b.Batch(s.ctx)
+	s.many(16, func(suite *suite, g int) {
+		batch, err := batcher.Batch(suite.ctx)
 		if err != nil {
-			s.Errorf("Batch: %v", err)
+			suite.Errorf("Batch: %v", err)
 			return
 		}
 		order := rand.New(rand.NewPCG(uint64(g), 0)).Perm(len(objects))[:100]
 		for _, i := range order {
-			s.putBytes(batch, cas.Blob, objects[i])
+			suite.putBytes(batch, cas.Blob, objects[i])
 		}
 		if g%4 == 3 {
-			s.close(batch)
+			suite.close(batch)
 			return
 		}
-		s.commit(batch)
+		suite.commit(batch)
 		for _, i := range order {
-			s.want(cas.Blob, objects[i])
+			suite.want(cas.Blob, objects[i])
 		}
 	})
 }

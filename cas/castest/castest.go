@@ -98,23 +98,23 @@ func (s *suite) want(kind cas.Kind, b []byte) {
 	}
 }
 
-func (s *suite) wantObject(o cas.Object, info cas.Info, b []byte) {
+func (s *suite) wantObject(object cas.Object, info cas.Info, data []byte) {
 	s.Helper()
-	if o.Info != info {
-		s.Errorf("the object of %s is %v, want %v", name(b), o.Info, info)
+	if object.Info != info {
+		s.Errorf("the object of %s is %v, want %v", name(data), object.Info, info)
 	}
 	var all bytes.Buffer
-	all.Grow(len(b) + bytes.MinRead)
-	_, err := all.ReadFrom(o)
+	all.Grow(len(data) + bytes.MinRead)
+	_, err := all.ReadFrom(object)
 	got := all.Bytes()
 	if err != nil {
-		s.Errorf("reading %s: %v", name(b), err)
+		s.Errorf("reading %s: %v", name(data), err)
 	}
-	if !bytes.Equal(got, b) {
-		s.Errorf("reading %s returned %d other bytes", name(b), len(got))
+	if !bytes.Equal(got, data) {
+		s.Errorf("reading %s returned %d other bytes", name(data), len(got))
 	}
-	if n, err := o.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-		s.Errorf("%s: Read after the end = %d, %v", name(b), n, err)
+	if n, err := object.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		s.Errorf("%s: Read after the end = %d, %v", name(data), n, err)
 	}
 }
 

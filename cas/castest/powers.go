@@ -81,7 +81,7 @@ func (s *suite) visit(v cas.Visitor) {
 	}
 }
 
-func (s *suite) visitMissing(v cas.Visitor) {
+func (s *suite) visitMissing(visitor cas.Visitor) {
 	objects := small(2, 50)
 	s.putAll(objects)
 	for _, at := range []int{0, 25, 50} {
@@ -95,7 +95,7 @@ func (s *suite) visitMissing(v cas.Visitor) {
 		if at == len(objects) {
 			ids = append(ids, infoOf(cas.TreeKind, objects[0]).ID)
 		}
-		err := v.Visit(s.ctx, ids, func(i int, o cas.Object) error {
+		err := visitor.Visit(s.ctx, ids, func(i int, o cas.Object) error {
 			if i == at {
 				return errors.New("visited what is not there")
 			}
@@ -123,18 +123,18 @@ func (s *suite) visitError(v cas.Visitor) {
 	}
 }
 
-func (s *suite) visitCancelled(v cas.Visitor) {
+func (s *suite) visitCancelled(visitor cas.Visitor) {
 	_, ids := s.objects()
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	err := v.Visit(ctx, ids, func(i int, o cas.Object) error {
+	err := visitor.Visit(ctx, ids, func(i int, o cas.Object) error {
 		cancel()
 		return nil
 	})
 	if !errors.Is(err, context.Canceled) {
 		s.Errorf("Visit that was cancelled: error %v, want context.Canceled", err)
 	}
-	if err := v.Visit(ctx, ids, func(int, cas.Object) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := visitor.Visit(ctx, ids, func(int, cas.Object) error { return nil }); !errors.Is(err, context.Canceled) {
 		s.Errorf("Visit of the cancelled: error %v, want context.Canceled", err)
 	}
 }
@@ -164,8 +164,8 @@ func (s *suite) all(l cas.Lister) map[cas.ID]int64 {
 	return all
 }
 
-func (s *suite) list(l cas.Lister) {
-	if n := len(s.all(l)); n != 0 {
+func (s *suite) list(lister cas.Lister) {
+	if n := len(s.all(lister)); n != 0 {
 		s.Errorf("List of an empty store gives %d objects", n)
 	}
 	objects, _ := s.objects()
@@ -178,7 +178,7 @@ func (s *suite) list(l cas.Lister) {
 	for _, b := range objects {
 		want[infoOf(cas.Blob, b).ID] = int64(len(b))
 	}
-	got := s.all(l)
+	got := s.all(lister)
 	for id, size := range want {
 		if n, ok := got[id]; !ok || n != size {
 			s.Errorf("List gives %v with size %d (%t), want %d", id, n, ok, size)
@@ -188,14 +188,14 @@ func (s *suite) list(l cas.Lister) {
 		s.Errorf("List gives %d objects, want %d", len(got), len(want))
 	}
 	n := 0
-	for range l.List(s.ctx) {
+	for range lister.List(s.ctx) {
 		if n++; n == 3 {
 			break
 		}
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	for _, err := range l.List(ctx) {
+	for _, err := range lister.List(ctx) {
 		if !errors.Is(err, context.Canceled) {
 			s.Errorf("List of the cancelled: error %v, want context.Canceled", err)
 		}
@@ -212,7 +212,7 @@ func deleter(f func(*suite, cas.Deleter)) func(*suite) {
 	}
 }
 
-func (s *suite) delete(d cas.Deleter) {
+func (s *suite) delete(deleter cas.Deleter) {
 	objects, _ := s.objects()
 	half := make([]cas.ID, 0, len(objects))
 	gone := make(map[cas.ID]bool)
@@ -225,7 +225,7 @@ func (s *suite) delete(d cas.Deleter) {
 	}
 	half = append(half, infoOf(cas.Blob, []byte("never there")).ID)
 	for range 2 {
-		if err := d.Delete(s.ctx, half...); err != nil {
+		if err := deleter.Delete(s.ctx, half...); err != nil {
 			s.Fatalf("Delete: %v", err)
 		}
 		s.wantMissing(s, half, half)
@@ -238,7 +238,7 @@ func (s *suite) delete(d cas.Deleter) {
 	}
 	s.put(s, cas.Blob, objects[0])
 	s.want(cas.Blob, objects[0])
-	if err := d.Delete(s.ctx); err != nil {
+	if err := deleter.Delete(s.ctx); err != nil {
 		s.Errorf("Delete of nothing: %v", err)
 	}
 }

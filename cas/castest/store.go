@@ -137,8 +137,8 @@ func (s *suite) failingReader() {
 }
 
 func (s *suite) cancelled() {
-	b := []byte("here")
-	id := s.put(s, cas.Blob, b).ID
+	data := []byte("here")
+	id := s.put(s, cas.Blob, data).ID
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
 	if _, err := s.Put(ctx, cas.Blob, bytes.NewReader([]byte("more"))); !errors.Is(err, context.Canceled) {
@@ -151,7 +151,7 @@ func (s *suite) cancelled() {
 		s.Errorf("Missing: error %v, want context.Canceled", err)
 	}
 	s.wantNone(infoOf(cas.Blob, []byte("more")).ID)
-	s.want(cas.Blob, b)
+	s.want(cas.Blob, data)
 }
 
 // A cancelling reader cancels a context after some bytes, and could return many more.
@@ -190,8 +190,8 @@ func (s *suite) cancelledPut() {
 
 // closedEarly checks that an object can be closed before its end.
 func (s *suite) closedEarly() {
-	b := Random(5, 5<<20)
-	id := s.put(s, cas.Blob, b).ID
+	data := Random(5, 5<<20)
+	id := s.put(s, cas.Blob, data).ID
 	for _, n := range []int{0, 1, 10_000, 1 << 20} {
 		for range 8 {
 			o, err := s.Get(s.ctx, id)
@@ -199,7 +199,7 @@ func (s *suite) closedEarly() {
 				s.Fatal(err)
 			}
 			got := make([]byte, n)
-			if _, err := io.ReadFull(o, got); err != nil || !bytes.Equal(got, b[:n]) {
+			if _, err := io.ReadFull(o, got); err != nil || !bytes.Equal(got, data[:n]) {
 				s.Errorf("the first %d bytes: %v", n, err)
 			}
 			if err := o.Close(); err != nil {
@@ -207,7 +207,7 @@ func (s *suite) closedEarly() {
 			}
 		}
 	}
-	s.want(cas.Blob, b)
+	s.want(cas.Blob, data)
 }
 
 // together checks that many goroutines can put overlapping sets of objects and read them back.

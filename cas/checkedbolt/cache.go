@@ -84,10 +84,10 @@ func (c *Cache) Get(ctx context.Context, key []byte) []byte {
 	if !c.open(ctx) {
 		return nil
 	}
-	var b []byte
+	var data []byte
 	err := Guarded(func() error {
 		if v, err := c.r.Get(key); err == nil {
-			b = slices.Clone(v) // the mapping ends with the lock
+			data = slices.Clone(v) // the mapping ends with the lock
 		}
 		return nil
 	})
@@ -95,13 +95,13 @@ func (c *Cache) Get(ctx context.Context, key []byte) []byte {
 		c.discard()
 		return nil
 	}
-	if len(b) < daySize {
+	if len(data) < daySize {
 		return nil
 	}
-	if today := c.today(); binary.LittleEndian.Uint32(b) != today {
-		c.add(ctx, key, b[daySize:], today)
+	if today := c.today(); binary.LittleEndian.Uint32(data) != today {
+		c.add(ctx, key, data[daySize:], today)
 	}
-	return b[daySize:]
+	return data[daySize:]
 }
 
 // Put remembers the value of a key. It copies both.
@@ -157,22 +157,22 @@ func (c *Cache) Clear() error {
 func (c *Cache) Stats(ctx context.Context) CacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var s CacheStats
+	var cacheStats CacheStats
 	if fi, err := os.Stat(c.path); err == nil {
-		s.Bytes = fi.Size()
+		cacheStats.Bytes = fi.Size()
 	}
 	if c.open(ctx) {
 		err := Guarded(func() error {
-			return c.r.b.ForEach(func(_, _ []byte) error { s.Entries++; return nil })
+			return c.r.b.ForEach(func(_, _ []byte) error { cacheStats.Entries++; return nil })
 		})
 		if err != nil {
 			c.discard()
-			s.Entries = 0
+			cacheStats.Entries = 0
 		}
 		c.close()
 	}
-	s.Busy, s.Rebuilt = c.busy, c.rebuilt
-	return s
+	cacheStats.Busy, cacheStats.Rebuilt = c.busy, c.rebuilt
+	return cacheStats
 }
 
 // open opens the file for reading, unless it is open already, and reports whether it is open now. The caller holds

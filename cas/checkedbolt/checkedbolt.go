@@ -120,7 +120,7 @@ const (
 )
 
 // openThere opens a file that must exist and not be empty.
-func openThere(ctx context.Context, path, format string, m mode, wait time.Duration) (*File, error) {
+func openThere(ctx context.Context, path, format string, mode mode, wait time.Duration) (*File, error) {
 	fi, err := os.Stat(path)
 	switch {
 	case err == nil && !fi.Mode().IsRegular():
@@ -131,7 +131,7 @@ func openThere(ctx context.Context, path, format string, m mode, wait time.Durat
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, path, format, m, wait)
+	return open(ctx, path, format, mode, wait)
 }
 
 // open waits for the lock and opens the file. It prefers none of several waiting processes.
@@ -150,37 +150,37 @@ func open(ctx context.Context, path, format string, m mode, wait time.Duration) 
 	}
 }
 
-func openNow(path, format string, m mode) (*File, error) {
-	f := &File{path: path, format: format, hash: cas.NewHasher()}
-	o := &bolt.Options{
-		Timeout: time.Nanosecond, ReadOnly: m != toWrite, PageSize: pageSize, NoStatistics: true,
+func openNow(path, format string, access mode) (*File, error) {
+	file := &File{path: path, format: format, hash: cas.NewHasher()}
+	options := &bolt.Options{
+		Timeout: time.Nanosecond, ReadOnly: access != toWrite, PageSize: pageSize, NoStatistics: true,
 		NoSync: true, NoGrowSync: true, FreelistType: bolt.FreelistMapType,
 		OpenFile: func(path string, flag int, mode os.FileMode) (_ *os.File, err error) {
-			f.file, err = os.OpenFile(path, flag, mode)
-			return f.file, err
+			file.file, err = os.OpenFile(path, flag, mode)
+			return file.file, err
 		},
 	}
-	if m == toWrite && runtime.GOOS != "windows" { // Windows would extend the file to this size
-		o.InitialMmapSize = mapped
+	if access == toWrite && runtime.GOOS != "windows" { // Windows would extend the file to this size
+		options.InitialMmapSize = mapped
 	}
 	err := Guarded(func() (err error) {
-		if f.db, err = bolt.Open(path, 0o600, o); err != nil {
+		if file.db, err = bolt.Open(path, 0o600, options); err != nil {
 			return openError(err)
 		}
-		if m == toWrite { // checked before, because bbolt reads the list of free pages when it opens the file
+		if access == toWrite { // checked before, because bbolt reads the list of free pages when it opens the file
 			return nil
 		}
-		return f.begin(m == toCheck)
+		return file.begin(access == toCheck)
 	})
 	if errors.Is(err, ErrDamaged) {
-		f.Discard()
-	} else if err != nil && f.file != nil {
-		f.file.Close()
+		file.Discard()
+	} else if err != nil && file.file != nil {
+		file.file.Close()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return file, nil
 }
 
 // openError separates a locked file, and errors of the system, from a damaged file.
@@ -297,7 +297,7 @@ func update(ctx context.Context, path, format string, wait time.Duration, f func
 	return err
 }
 
-func (b *Batch) update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error,
+func (b *Batch) update(ctx context.Context, path, format string, wait time.Duration, change func(*Batch) error,
 	after func(*File) error) error {
 	switch file, err := openThere(ctx, path, format, toCheck, wait); {
 	case err == nil:
@@ -314,7 +314,7 @@ func (b *Batch) update(ctx context.Context, path, format string, wait time.Durat
 		if err := b.begin(); err != nil {
 			return err
 		}
-		if err := f(b); err != nil {
+		if err := change(b); err != nil {
 			_ = b.tx.Rollback() // closing the file also drops the transaction
 			return err
 		}
@@ -484,7 +484,7 @@ func (f *File) rewrite(keep func(key []byte) bool) error {
 
 func (f *File) copy(from *bolt.Tx, n *File, keep func(key []byte) bool) error {
 	c := from.Bucket([]byte(f.format)).Cursor()
-	k, v := c.First()
+	k, data := c.First()
 	for more := true; more; more = k != nil {
 		err := n.db.Update(func(to *bolt.Tx) error {
 			b, err := to.CreateBucketIfNotExists([]byte(f.format))
@@ -492,14 +492,14 @@ func (f *File) copy(from *bolt.Tx, n *File, keep func(key []byte) bool) error {
 				return err
 			}
 			b.FillPercent = 0.9 // the keys are sorted
-			for size := 0; k != nil && size < portion; k, v = c.Next() {
+			for size := 0; k != nil && size < portion; k, data = c.Next() {
 				if !keep(k) {
 					continue
 				}
-				if err := b.Put(k, v); err != nil {
+				if err := b.Put(k, data); err != nil {
 					return err
 				}
-				size += len(k) + len(v)
+				size += len(k) + len(data)
 			}
 			return nil
 		})

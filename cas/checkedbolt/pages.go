@@ -72,13 +72,13 @@ func (c *pageChecker) page(id uint64, buckets bool) error {
 	if id < 2 || id >= c.pages {
 		return ErrDamaged
 	}
-	p := make([]byte, pageSize)
+	data := make([]byte, pageSize)
 	at := int64(id) * pageSize
-	if _, err := c.f.ReadAt(p, at); err != nil && err != io.EOF {
+	if _, err := c.f.ReadAt(data, at); err != nil && err != io.EOF {
 		return err
 	}
-	more := uint64(binary.NativeEndian.Uint32(p[12:]))
-	if binary.NativeEndian.Uint64(p) != id || more >= c.pages-id {
+	more := uint64(binary.NativeEndian.Uint32(data[12:]))
+	if binary.NativeEndian.Uint64(data) != id || more >= c.pages-id {
 		return ErrDamaged
 	}
 	for i := id; i <= id+more; i++ {
@@ -87,36 +87,36 @@ func (c *pageChecker) page(id uint64, buckets bool) error {
 		}
 		c.seen[i] = true
 	}
-	if end := pageHead + int(binary.NativeEndian.Uint16(p[10:]))*elementSize; end > len(p) {
-		p = make([]byte, end)
-		if _, err := c.f.ReadAt(p, at); err != nil {
+	if end := pageHead + int(binary.NativeEndian.Uint16(data[10:]))*elementSize; end > len(data) {
+		data = make([]byte, end)
+		if _, err := c.f.ReadAt(data, at); err != nil {
 			return ErrDamaged
 		}
 	}
-	return c.elements(p, at, (more+1)*pageSize, buckets)
+	return c.elements(data, at, (more+1)*pageSize, buckets)
 }
 
-// elements checks the elements of the page that begins with p. Only the root page has buckets, which aren't nested.
-func (c *pageChecker) elements(p []byte, at int64, size uint64, buckets bool) error {
-	kind, count := binary.NativeEndian.Uint16(p[8:]), uint64(binary.NativeEndian.Uint16(p[10:]))
+// elements checks the elements of the page that begins with data. Only the root page has buckets, which aren't nested.
+func (c *pageChecker) elements(data []byte, at int64, size uint64, buckets bool) error {
+	kind, count := binary.NativeEndian.Uint16(data[8:]), uint64(binary.NativeEndian.Uint16(data[10:]))
 	if kind != leafPage && (kind != branchPage || count == 0) || pageHead+count*elementSize > size {
 		return ErrDamaged
 	}
 	for i := range count {
 		here := pageHead + i*elementSize
-		e := p[here : here+elementSize]
-		word := func(i int) uint64 { return uint64(binary.NativeEndian.Uint32(e[i:])) }
+		element := data[here : here+elementSize]
+		word := func(i int) uint64 { return uint64(binary.NativeEndian.Uint32(element[i:])) }
 		if kind == branchPage {
 			from := here + word(0)
 			if from+word(4) > size {
 				return ErrDamaged
 			}
-			key, err := c.key(p, at, from, word(4))
+			key, err := c.key(data, at, from, word(4))
 			if err != nil {
 				return err
 			}
 			c.least = key
-			if err := c.page(binary.NativeEndian.Uint64(e[8:]), buckets); err != nil {
+			if err := c.page(binary.NativeEndian.Uint64(element[8:]), buckets); err != nil {
 				return err
 			}
 			continue
@@ -125,7 +125,7 @@ func (c *pageChecker) elements(p []byte, at int64, size uint64, buckets bool) er
 		if from+word(8)+word(12) > size || word(0) != 0 && (word(0) != bucketElement || !buckets) {
 			return ErrDamaged
 		}
-		key, err := c.key(p, at, from, word(8))
+		key, err := c.key(data, at, from, word(8))
 		if err != nil {
 			return err
 		}

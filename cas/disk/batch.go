@@ -104,21 +104,21 @@ func (s *Store) batch(ctx context.Context, reread bool) (*batch, error) {
 	if s.readOnly {
 		return nil, s.errReadOnly()
 	}
-	l, err := s.newLease(ctx, writers)
+	lease, err := s.newLease(ctx, writers)
 	if err != nil {
 		return nil, err
 	}
 	// After the lease: gc waits for writers that may not have seen what it condemned.
 	snap, err := s.load()
 	if err != nil {
-		return nil, errors.Join(err, l.release())
+		return nil, errors.Join(err, lease.release())
 	}
 	enc, err := s.encoder()
 	if err != nil {
 		snap.release()
-		return nil, errors.Join(err, l.release())
+		return nil, errors.Join(err, lease.release())
 	}
-	return &batch{s: s, ctx: ctx, lease: l, snap: snap, garbage: sync.OnceValue(s.readGarbage), reread: reread,
+	return &batch{s: s, ctx: ctx, lease: lease, snap: snap, garbage: sync.OnceValue(s.readGarbage), reread: reread,
 		enc: enc, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}, nil
 }
 
@@ -144,19 +144,19 @@ func missing(ctx context.Context, ids []cas.ID, has func(kind cas.Kind, d *cas.D
 }
 
 // has reports whether an object or record is in the store or in this batch. The caller holds b.roll.
-func (b *batch) has(kind cas.Kind, d *cas.Digest) bool {
-	if w := b.w.Load(); w != nil && w.has(kind, d) {
+func (b *batch) has(kind cas.Kind, digest *cas.Digest) bool {
+	if w := b.w.Load(); w != nil && w.has(kind, digest) {
 		return true
 	}
 	for i, p := range b.sealed {
-		if !b.prints[i].may(d) {
+		if !b.prints[i].may(digest) {
 			continue
 		}
-		if _, ok, err := p.lookup(kind, d); ok && err == nil {
+		if _, ok, err := p.lookup(kind, digest); ok && err == nil {
 			return true
 		}
 	}
-	if b.snap.has(kind, d, b.counts) {
+	if b.snap.has(kind, digest, b.counts) {
 		b.known.Store(true)
 		return true
 	}
@@ -177,21 +177,21 @@ var sealedTime = time.Unix(1<<30, 0)
 
 // verify returns a function that reports which entries of a pack are readable. It trusts a pack that has sealedTime
 // and reads any other pack as a whole: writing to a file changes its time, as does copying a store.
-func (b *batch) verify(p *pack) func(entry int) bool {
-	fi, err := p.f.Stat()
-	sealed := err == nil && fi.Size() == p.size && fi.ModTime().Equal(sealedTime)
+func (b *batch) verify(pack *pack) func(entry int) bool {
+	fi, err := pack.f.Stat()
+	sealed := err == nil && fi.Size() == pack.size && fi.ModTime().Equal(sealedTime)
 	if sealed && !b.reread {
 		return func(int) bool { return true }
 	}
-	bad, err := b.s.badNow(b.ctx, p.path)
+	bad, err := b.s.badNow(b.ctx, pack.path)
 	if err != nil {
 		return func(int) bool { return false }
 	}
 	// If the time can't be set, the next batch verifies the pack again.
 	if now := b.s.now(); bad == nil && !sealed {
-		_ = os.Chtimes(p.path, sealedTime, sealedTime)
+		_ = os.Chtimes(pack.path, sealedTime, sealedTime)
 	} else if bad != nil && sealed {
-		_ = os.Chtimes(p.path, now, now)
+		_ = os.Chtimes(pack.path, now, now)
 	}
 	return func(entry int) bool { return bad == nil || !bad.has(entry) }
 }
@@ -213,22 +213,22 @@ func (b *batch) PutBytes(ctx context.Context, kind cas.Kind, data []byte) (cas.D
 }
 
 // Put implements cas.Putter.
-func (b *batch) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {
+func (b *batch) Put(ctx context.Context, kind cas.Kind, in io.Reader) (cas.Info, error) {
 	if err := checkKind(kind); err != nil {
 		return cas.Info{}, err
 	}
 	whole := cut.Of(kind).Whole
 	buf := segments.Get().(*segment)
 	defer segments.Put(buf)
-	n, eof, err := fill(cas.Until(ctx, r), buf.b[:whole+1])
+	n, eof, err := fill(cas.Until(ctx, in), buf.b[:whole+1])
 	if err != nil {
 		return cas.Info{}, err
 	}
 	if n > whole {
 		if eof {
-			r = bytes.NewReader(nil)
+			in = bytes.NewReader(nil)
 		}
-		return b.putLong(ctx, kind, buf.b[:n], r)
+		return b.putLong(ctx, kind, buf.b[:n], in)
 	}
 	d := cas.Sum(buf.b[:n])
 	return cas.Info{ID: cas.ID{Kind: kind, Digest: d}, Size: int64(n)}, b.add(kind, &d, buf.b[:n])
@@ -252,20 +252,20 @@ func (b *batch) add(kind cas.Kind, d *cas.Digest, data []byte) error {
 	return err
 }
 
-func (b *batch) addShared(kind cas.Kind, d *cas.Digest, data []byte) (full bool, err error) {
-	if b.has(kind&^large, d) {
+func (b *batch) addShared(kind cas.Kind, digest *cas.Digest, data []byte) (full bool, err error) {
+	if b.has(kind&^large, digest) {
 		return false, nil
 	}
 	class := classOf(kind, data)
-	bu, w, err := b.take(class)
+	bu, packWriter, err := b.take(class)
 	if err != nil {
 		return false, err
 	}
 	if !bu.fits(len(data)) {
-		err = bu.seal(w, b.enc)
+		err = bu.seal(packWriter, b.enc)
 	}
 	if err == nil {
-		bu.add(w, kind, d, data)
+		bu.add(packWriter, kind, digest, data)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,9 +273,9 @@ func (b *batch) addShared(kind cas.Kind, d *cas.Digest, data []byte) (full bool,
 	if b.err == nil {
 		b.err = err
 	}
-	w.mu.Lock()
-	full = len(w.entries) >= b.s.packObjects || w.off >= packBytes
-	w.mu.Unlock()
+	packWriter.mu.Lock()
+	full = len(packWriter.entries) >= b.s.packObjects || packWriter.off >= packBytes
+	packWriter.mu.Unlock()
 	return full, b.err
 }
 
@@ -289,25 +289,25 @@ func (b *batch) take(class int) (*builder, *packWriter, error) {
 	if b.err != nil {
 		return nil, nil, b.err
 	}
-	w := b.w.Load()
-	if w == nil {
+	packWriter := b.w.Load()
+	if packWriter == nil {
 		var err error
-		if w, err = newPackWriter(b.s.files, b.lease.temp(), randomSalt()); err != nil {
+		if packWriter, err = newPackWriter(b.s.files, b.lease.temp(), randomSalt()); err != nil {
 			b.err = err
 			return nil, nil, err
 		}
-		w.reuse(b.last)
-		b.w.Store(w)
+		packWriter.reuse(b.last)
+		b.w.Store(packWriter)
 	}
 	if n := len(b.free[class]); n > 0 {
 		bu := b.free[class][n-1]
 		b.free[class] = b.free[class][:n-1]
-		return bu, w, nil
+		return bu, packWriter, nil
 	}
 	bu := newBuilder()
 	bu.plain = class == plainClass
 	b.all = append(b.all, bu)
-	return bu, w, nil
+	return bu, packWriter, nil
 }
 
 // rollOver finishes a full pack, so that the next record begins another.
@@ -331,14 +331,14 @@ func (b *batch) fail(err error) error {
 
 // finishPack writes the builders' open blocks and the index. The caller holds b.roll exclusively.
 func (b *batch) finishPack() error {
-	w := b.w.Load()
-	if w == nil {
+	packWriter := b.w.Load()
+	if packWriter == nil {
 		return nil
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(b.all))
 	for i, bu := range b.all {
-		wg.Go(func() { errs[i] = bu.seal(w, b.enc) })
+		wg.Go(func() { errs[i] = bu.seal(packWriter, b.enc) })
 	}
 	wg.Wait()
 	for _, err := range errs {
@@ -346,12 +346,12 @@ func (b *batch) finishPack() error {
 			return err // the other builders would fail the same way on a full disk
 		}
 	}
-	prints := w.prints()
-	p, err := w.seal()
+	prints := packWriter.prints()
+	p, err := packWriter.seal()
 	if err != nil {
 		return err
 	}
-	b.sealed, b.prints, b.last = append(b.sealed, p), append(b.prints, prints), w
+	b.sealed, b.prints, b.last = append(b.sealed, p), append(b.prints, prints), packWriter
 	b.w.Store(nil)
 	return nil
 }

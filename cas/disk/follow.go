@@ -17,20 +17,20 @@ func (f *fsck) refs(ctx context.Context, refs []Ref, damaged []error) error {
 			f.add(Problem{Ref: r.Name, Text: r.Error()})
 		}
 	}
-	w := follower{f: f, from: make(map[cas.ID][]string), below: make(map[cas.ID][]cas.ID)}
+	follower := follower{f: f, from: make(map[cas.ID][]string), below: make(map[cas.ID][]cas.ID)}
 	for _, r := range refs {
 		// A ref that changed during the fsck may have led to objects that gc has rightly removed.
 		if now, err := f.s.Ref(r.Name); err != nil || now != r.ID {
 			continue
 		}
-		if _, err := w.follow(ctx, r.Name, r.ID, 0); err != nil {
+		if _, err := follower.follow(ctx, r.Name, r.ID, 0); err != nil {
 			return err
 		}
 	}
 	for i := range f.problems {
-		f.problems[i].From = append(f.problems[i].From, w.from[f.problems[i].ID]...)
+		f.problems[i].From = append(f.problems[i].From, follower.from[f.problems[i].ID]...)
 	}
-	for id, where := range w.from {
+	for id, where := range follower.from {
 		if !f.lost[id] {
 			f.add(Problem{ID: id, Text: "missing", From: where, Lost: true})
 		}
@@ -89,7 +89,7 @@ func (w *follower) follow(ctx context.Context, where string, id cas.ID, depth in
 		return nil, nil
 	}
 	w.below[id] = nil
-	b, err := w.f.s.readAll(ctx, w.f.snap, id)
+	data, err := w.f.s.readAll(ctx, w.f.snap, id)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -101,7 +101,7 @@ func (w *follower) follow(ctx context.Context, where string, id cas.ID, depth in
 	}
 	var found []cas.ID
 	var stop error
-	err = cas.DecodeTree(b, func(e cas.Entry) error {
+	err = cas.DecodeTree(data, func(e cas.Entry) error {
 		if depth == deepest {
 			return fmt.Errorf("more than %d directories below each other", deepest)
 		}

@@ -164,27 +164,27 @@ func badPack(format string, args ...any) error {
 }
 
 // decodeFooter reads the footer of a pack of the given size.
-func decodeFooter(b []byte, size int64) (footer, error) {
-	if len(b) != footerSize || string(b[:8]) != footerMagic {
+func decodeFooter(data []byte, size int64) (footer, error) {
+	if len(data) != footerSize || string(data[:8]) != footerMagic {
 		return footer{}, badPack("it has no footer")
 	}
-	if binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli) {
+	if binary.LittleEndian.Uint32(data[60:]) != crc32.Checksum(data[:60], castagnoli) {
 		return footer{}, badPack("the checksum of its footer is wrong")
 	}
-	f := footer{
-		entries: binary.LittleEndian.Uint64(b[8:]),
-		blocks:  binary.LittleEndian.Uint64(b[16:]),
-		index:   binary.LittleEndian.Uint64(b[24:]),
-		id:      [16]byte(b[32:48]),
-		salt:    binary.LittleEndian.Uint64(b[48:]),
+	decoded := footer{
+		entries: binary.LittleEndian.Uint64(data[8:]),
+		blocks:  binary.LittleEndian.Uint64(data[16:]),
+		index:   binary.LittleEndian.Uint64(data[24:]),
+		id:      [16]byte(data[32:48]),
+		salt:    binary.LittleEndian.Uint64(data[48:]),
 	}
 	const most = 1 << 40
-	if f.entries > most || f.blocks > most || f.index > 1<<56 || f.index%pageSize != 0 ||
-		binary.LittleEndian.Uint32(b[56:]) != 0 ||
-		f.size() != size {
+	if decoded.entries > most || decoded.blocks > most || decoded.index > 1<<56 || decoded.index%pageSize != 0 ||
+		binary.LittleEndian.Uint32(data[56:]) != 0 ||
+		decoded.size() != size {
 		return footer{}, badPack("its footer and its length disagree")
 	}
-	return f, nil
+	return decoded, nil
 }
 
 // A record is one line of a block's table: a kind and a length.
@@ -194,20 +194,20 @@ type record struct {
 }
 
 // appendBlockHeader appends the header of a block: the fixed part, then the record table.
-func appendBlockHeader(b []byte, salt uint64, codec byte, raw, stored int, recs []record) []byte {
-	start := len(b)
-	b = append(b, make([]byte, blockFixed)...)
+func appendBlockHeader(data []byte, salt uint64, codec byte, raw, stored int, recs []record) []byte {
+	start := len(data)
+	data = append(data, make([]byte, blockFixed)...)
 	for _, r := range recs {
-		b = append(b, byte(r.kind))
-		b = binary.AppendUvarint(b, uint64(r.size))
+		data = append(data, byte(r.kind))
+		data = binary.AppendUvarint(data, uint64(r.size))
 	}
-	h := b[start:]
+	h := data[start:]
 	binary.LittleEndian.PutUint32(h, blockMagic)
 	binary.LittleEndian.PutUint32(h[4:], uint32(codec)<<24|uint32(len(recs)))
 	binary.LittleEndian.PutUint32(h[8:], uint32(raw))
 	binary.LittleEndian.PutUint32(h[12:], uint32(stored))
 	binary.LittleEndian.PutUint32(h[16:], blockSum(h, salt))
-	return b
+	return data
 }
 
 // blockSum is the checksum of a block header without its own four bytes. It covers the pack's salt, so that a file
@@ -235,36 +235,37 @@ type blockHeader struct {
 	size        int // of the header itself
 }
 
-// decodeBlockHeader reads the header at the start of b, which may be longer than the header.
-func decodeBlockHeader(b []byte, salt uint64) (blockHeader, error) {
-	if len(b) < blockFixed || binary.LittleEndian.Uint32(b) != blockMagic {
+// decodeBlockHeader reads the header at the start of data, which may be longer than the header.
+func decodeBlockHeader(data []byte, salt uint64) (blockHeader, error) {
+	if len(data) < blockFixed || binary.LittleEndian.Uint32(data) != blockMagic {
 		return blockHeader{}, badPack("no block begins here")
 	}
-	cn := binary.LittleEndian.Uint32(b[4:])
-	h := blockHeader{codec: byte(cn >> 24), raw: binary.LittleEndian.Uint32(b[8:]),
-		stored: binary.LittleEndian.Uint32(b[12:])}
+	cn := binary.LittleEndian.Uint32(data[4:])
+	header := blockHeader{codec: byte(cn >> 24), raw: binary.LittleEndian.Uint32(data[8:]),
+		stored: binary.LittleEndian.Uint32(data[12:])}
 	n := int(cn & (1<<24 - 1))
-	if h.codec > codecZstd || h.raw > blockMax || h.stored > h.raw || (h.codec == codecRaw && h.raw != h.stored) ||
+	if header.codec > codecZstd || header.raw > blockMax || header.stored > header.raw ||
+		(header.codec == codecRaw && header.raw != header.stored) ||
 		n == 0 || n > blockRecs {
 		return blockHeader{}, badPack("invalid block header")
 	}
 	at, sum := blockFixed, uint64(0)
-	h.recs = make([]record, 0, n)
+	header.recs = make([]record, 0, n)
 	for range n {
-		if at >= len(b) {
+		if at >= len(data) {
 			return blockHeader{}, badPack("a block header is cut short")
 		}
-		size, w := binary.Uvarint(b[at+1:])
-		if w <= 0 || size > blockMax || w > 1 && b[at+w] == 0 || !isKind(cas.Kind(b[at])) {
+		size, w := binary.Uvarint(data[at+1:])
+		if w <= 0 || size > blockMax || w > 1 && data[at+w] == 0 || !isKind(cas.Kind(data[at])) {
 			return blockHeader{}, badPack("a block header has a bad length")
 		}
-		h.recs = append(h.recs, record{cas.Kind(b[at]), uint32(size)})
+		header.recs = append(header.recs, record{cas.Kind(data[at]), uint32(size)})
 		sum += size
 		at += 1 + w
 	}
-	h.size = at
-	if sum != uint64(h.raw) || blockSum(b[:at], salt) != binary.LittleEndian.Uint32(b[16:]) {
+	header.size = at
+	if sum != uint64(header.raw) || blockSum(data[:at], salt) != binary.LittleEndian.Uint32(data[16:]) {
 		return blockHeader{}, badPack("the checksum of a block header is wrong")
 	}
-	return h, nil
+	return header, nil
 }

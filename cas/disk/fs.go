@@ -45,22 +45,22 @@ func irregular(path string) error { return &fs.PathError{Op: "open", Path: path,
 
 // openRegular opens a regular file for reading, and returns its length.
 func openRegular(path string) (*os.File, int64, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|osfile.NoFollow|osfile.Nonblock, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|osfile.NoFollow|osfile.Nonblock, 0)
 	if errors.Is(err, syscall.ELOOP) {
 		err = irregular(path)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	fi, err := f.Stat()
+	fi, err := file.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
 		err = irregular(path)
 	}
 	if err != nil {
-		f.Close()
+		file.Close()
 		return nil, 0, err
 	}
-	return f, fi.Size(), nil
+	return file, fi.Size(), nil
 }
 
 // readFile returns the bytes of a regular file, up to most bytes.

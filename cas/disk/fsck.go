@@ -51,27 +51,27 @@ func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, e
 		return Report{}, err
 	}
 	defer snap.release()
-	f := newFsck(s, snap)
-	f.progress = progress
+	fsck := newFsck(s, snap)
+	fsck.progress = progress
 	for _, b := range snap.bad {
-		f.add(Problem{File: filepath.Base(b.path), Text: b.err.Error() + "; rye store reindex"})
+		fsck.add(Problem{File: filepath.Base(b.path), Text: b.err.Error() + "; rye store reindex"})
 	}
-	if err := f.longs(ctx, snap.packs); err != nil {
+	if err := fsck.longs(ctx, snap.packs); err != nil {
 		return Report{}, err
 	}
 	for _, p := range snap.packs {
-		if err := f.pack(ctx, p); err != nil {
+		if err := fsck.pack(ctx, p); err != nil {
 			return Report{}, err
 		}
 	}
-	if err := f.refs(ctx, refs, damagedRefs); err != nil {
+	if err := fsck.refs(ctx, refs, damagedRefs); err != nil {
 		return Report{}, err
 	}
 	if ctx.Err() != nil {
 		return Report{}, context.Cause(ctx)
 	}
-	r := Report{Packs: len(snap.packs) + len(snap.bad), Refs: len(refs), Objects: f.objects.Load(),
-		Bytes: f.bytes.Load(), Problems: f.problems}
+	r := Report{Packs: len(snap.packs) + len(snap.bad), Refs: len(refs), Objects: fsck.objects.Load(),
+		Bytes: fsck.bytes.Load(), Problems: fsck.problems}
 	slices.SortFunc(r.Problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Ref, b.Ref), a.ID.Digest.Compare(b.ID.Digest),
 			cmp.Compare(a.Text, b.Text))
@@ -167,10 +167,10 @@ func (f *fsck) measure(all []longEntry) {
 }
 
 // long assembles and hashes one object. It reports only the object; pack reports damaged records.
-func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
-	id := cas.ID{Kind: l.kind &^ large, Digest: l.digest}
+func (f *fsck) long(ctx context.Context, k *blockCache, longEntry longEntry) {
+	id := cas.ID{Kind: longEntry.kind &^ large, Digest: longEntry.digest}
 	err := func() error {
-		b, err := k.record(l.p, &l.entry)
+		b, err := k.record(longEntry.p, &longEntry.entry)
 		if err != nil {
 			return err
 		}
@@ -195,45 +195,45 @@ func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
 		return nil
 	}()
 	if err == nil {
-		f.checked[l.p].set(l.n)
+		f.checked[longEntry.p].set(longEntry.n)
 		f.objects.Add(1)
 		return
 	}
 	if ctx.Err() == nil {
-		f.damaged(ctx, l.p, id, asDamage(id, err))
+		f.damaged(ctx, longEntry.p, id, asDamage(id, err))
 	}
 }
 
 // record is snapshot.record, but remembers which entries it has hashed, and hashes none twice.
-func (f *fsck) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, error) {
-	for _, p := range f.snap.packs {
-		e, n, err := p.place(kind, d)
+func (f *fsck) record(k *blockCache, kind cas.Kind, digest *cas.Digest) ([]byte, error) {
+	for _, pack := range f.snap.packs {
+		e, n, err := pack.place(kind, digest)
 		if err != nil || n < 0 {
 			continue
 		}
-		b, err := k.record(p, &e)
+		data, err := k.record(pack, &e)
 		if err != nil {
 			continue
 		}
-		if !f.checked[p].has(n) {
-			if cas.Sum(b) != *d {
+		if !f.checked[pack].has(n) {
+			if cas.Sum(data) != *digest {
 				continue
 			}
-			f.checked[p].set(n)
-			f.did(len(b))
+			f.checked[pack].set(n)
+			f.did(len(data))
 		}
-		return b, nil
+		return data, nil
 	}
-	return f.snap.record(k, kind, d) // for its error, or a copy in a pack that has just lost its index
+	return f.snap.record(k, kind, digest) // for its error, or a copy in a pack that has just lost its index
 }
 
 // pack checks the parts that longs has not checked: magic, blocks and their headers, records, index, footer, and that
 // the file holds nothing else.
-func (f *fsck) pack(ctx context.Context, p *pack) error {
-	name := filepath.Base(p.path)
-	es, err := p.byPlace()
+func (f *fsck) pack(ctx context.Context, pack *pack) error {
+	name := filepath.Base(pack.path)
+	es, err := pack.byPlace()
 	if err == nil {
-		err = p.frame()
+		err = pack.frame()
 	}
 	if err != nil {
 		if !errors.Is(err, ErrFormat) {
@@ -243,18 +243,18 @@ func (f *fsck) pack(ctx context.Context, p *pack) error {
 		return nil
 	}
 	blocks := splitBlocks(es)
-	if len(blocks) != int(p.foot.blocks) {
+	if len(blocks) != int(pack.foot.blocks) {
 		f.add(Problem{File: name, Text: "index and blocks do not match; rye store reindex"})
 	}
 	return cas.Parallel(ctx, 0, len(blocks), func(ctx context.Context, i int) error {
 		k := f.s.takeCache()
 		defer f.s.giveCache(k)
-		if err := p.header(blocks[i]); errors.Is(err, ErrFormat) {
+		if err := pack.header(blocks[i]); errors.Is(err, ErrFormat) {
 			f.add(Problem{File: name, Text: err.Error()})
 		} else if err != nil {
 			return err
 		}
-		f.records(ctx, p, blocks[i], k)
+		f.records(ctx, pack, blocks[i], k)
 		return nil
 	})
 }
@@ -317,7 +317,7 @@ func (p *pack) frame() error {
 // header checks that the header of a block and the index agree. The length of a header follows from the records that
 // it lists.
 func (p *pack) header(es []placed) error {
-	l, err := p.loc(es[0].block)
+	loc, err := p.loc(es[0].block)
 	if err != nil {
 		return err
 	}
@@ -325,11 +325,11 @@ func (p *pack) header(es []placed) error {
 	for i := range es {
 		recs[i] = record{es[i].kind, es[i].size}
 	}
-	buf := appendBlockHeader(nil, p.foot.salt, l.codec, int(l.raw), int(l.stored), recs)
-	if l.off < int64(len(buf)) {
+	buf := appendBlockHeader(nil, p.foot.salt, loc.codec, int(loc.raw), int(loc.stored), recs)
+	if loc.off < int64(len(buf)) {
 		return badPack("block %d has no room for its header", es[0].block)
 	}
-	if _, err := p.f.ReadAt(buf, l.off-int64(len(buf))); err != nil {
+	if _, err := p.f.ReadAt(buf, loc.off-int64(len(buf))); err != nil {
 		return noEOF(err)
 	}
 	h, err := decodeBlockHeader(buf, p.foot.salt)
@@ -340,37 +340,37 @@ func (p *pack) header(es []placed) error {
 	order := func(a, b record) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.size, b.size)) }
 	slices.SortFunc(recs, order)
 	slices.SortFunc(h.recs, order)
-	if h.codec != l.codec || h.raw != l.raw || h.stored != l.stored || !slices.Equal(h.recs, recs) {
+	if h.codec != loc.codec || h.raw != loc.raw || h.stored != loc.stored || !slices.Equal(h.recs, recs) {
 		return badPack("the header of block %d and the index disagree", es[0].block)
 	}
 	return nil
 }
 
 // records hashes the records of a block that were not hashed before.
-func (f *fsck) records(ctx context.Context, p *pack, es []placed, k *blockCache) {
-	bits := f.checked[p]
+func (f *fsck) records(ctx context.Context, pack *pack, es []placed, k *blockCache) {
+	bits := f.checked[pack]
 	if !slices.ContainsFunc(es, func(e placed) bool { return !bits.has(e.n) }) {
 		return
 	}
-	b, err := k.get(p, es[0].block)
+	b, err := k.get(pack, es[0].block)
 	for i := range es {
-		e := &es[i]
-		if bits.has(e.n) {
+		placed := &es[i]
+		if bits.has(placed.n) {
 			continue
 		}
 		bad := err
 		if bad == nil {
-			bad = e.verify(b)
+			bad = placed.verify(b)
 		}
-		id := cas.ID{Kind: e.kind &^ large, Digest: e.digest}
+		id := cas.ID{Kind: placed.kind &^ large, Digest: placed.digest}
 		if bad != nil {
-			f.damaged(ctx, p, id, bad)
+			f.damaged(ctx, pack, id, bad)
 			continue
 		}
-		if e.kind&large == 0 { // a root is right only if its object could be assembled
-			bits.set(e.n)
-			f.did(int(e.size))
-			if e.kind <= cas.Document {
+		if placed.kind&large == 0 { // a root is right only if its object could be assembled
+			bits.set(placed.n)
+			f.did(int(placed.size))
+			if placed.kind <= cas.Document {
 				f.objects.Add(1)
 			}
 		}

@@ -48,60 +48,60 @@ type GCResult struct {
 //
 // The removal is atomic, because objects need each other: the root of a long object counts as the object even after
 // its chunks are gone. If GC is killed, the old packs or the new ones remain, or both, and the next janitor cleans up.
-func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
-	var r GCResult
-	if !o.DryRun {
+func (s *Store) GC(ctx context.Context, options GCOptions) (GCResult, error) {
+	var result GCResult
+	if !options.DryRun {
 		release, err := s.janitor(ctx)
 		if err != nil {
-			return r, err
+			return result, err
 		}
 		defer release()
 		// Objects that an earlier gc condemned and did not remove are ordinary garbage.
 		if err := s.files.remove(filepath.Join(s.dir, condemnedFile)); err != nil {
-			return r, err
+			return result, err
 		}
 	}
 	snap, err := s.load()
 	if err != nil {
-		return r, err
+		return result, err
 	}
-	m := newMarks(s, snap)
-	defer m.close()
+	marks := newMarks(s, snap)
+	defer marks.close()
 	if len(snap.bad) > 0 {
-		return r, fmt.Errorf("%q: %w", filepath.Base(snap.bad[0].path), snap.bad[0].err)
+		return result, fmt.Errorf("%q: %w", filepath.Base(snap.bad[0].path), snap.bad[0].err)
 	}
-	if r.Roots, err = m.roots(ctx); err != nil {
-		return r, err
+	if result.Roots, err = marks.roots(ctx); err != nil {
+		return result, err
 	}
-	r.PacksBefore, r.BytesBefore = len(m.snap.packs), m.snap.size()
-	g, err := s.findGarbage(ctx, m, o, &r)
+	result.PacksBefore, result.BytesBefore = len(marks.snap.packs), marks.snap.size()
+	garbage, err := s.findGarbage(ctx, marks, options, &result)
 	if err != nil {
-		return r, err
+		return result, err
 	}
-	r.PacksAfter, r.BytesAfter = r.PacksBefore, r.BytesBefore
-	if o.DryRun {
-		return r, nil
+	result.PacksAfter, result.BytesAfter = result.PacksBefore, result.BytesBefore
+	if options.DryRun {
+		return result, nil
 	}
-	if err := s.writeGarbage(g); err != nil || r.Removed == 0 {
-		return r, err
+	if err := s.writeGarbage(garbage); err != nil || result.Removed == 0 {
+		return result, err
 	}
-	if err := s.condemn(ctx, g.piles); err != nil {
-		return r, err
+	if err := s.condemn(ctx, garbage.piles); err != nil {
+		return result, err
 	}
 	// The writers that gc waited for may have put objects that need some of the garbage.
-	if _, err = m.roots(ctx); err == nil {
-		err = g.spareNew(ctx, m, s.now().UnixNano(), &r)
+	if _, err = marks.roots(ctx); err == nil {
+		err = garbage.spareNew(ctx, marks, s.now().UnixNano(), &result)
 	}
 	if err == nil {
-		err = s.collect(ctx, m, g, &r)
+		err = s.collect(ctx, marks, garbage, &result)
 	}
 	err = errors.Join(err, s.files.remove(filepath.Join(s.dir, condemnedFile)))
 	s.forget()
 	if err != nil {
-		return r, err
+		return result, err
 	}
-	r.PacksAfter, r.BytesAfter, err = s.sizeNow()
-	return r, err
+	result.PacksAfter, result.BytesAfter, err = s.sizeNow()
+	return result, err
 }
 
 // A pile is the garbage in one pack: a bit for each entry.
@@ -123,13 +123,13 @@ func (g *pile) rewrite(ctx context.Context, s *Store) error {
 }
 
 // collect replaces the packs that hold garbage by packs without it.
-func (s *Store) collect(ctx context.Context, m *marks, g *garbage, r *GCResult) error {
+func (s *Store) collect(ctx context.Context, marks *marks, garbage *garbage, result *GCResult) error {
 	defer func() {
-		for _, pile := range g.piles {
+		for _, pile := range garbage.piles {
 			s.drop(pile.next) // otherwise the next janitor would
 		}
 	}()
-	for _, pile := range g.piles {
+	for _, pile := range garbage.piles {
 		if err := pile.rewrite(ctx, s); err != nil {
 			return err
 		}
@@ -139,14 +139,14 @@ func (s *Store) collect(ctx context.Context, m *marks, g *garbage, r *GCResult) 
 		return err
 	}
 	defer lock.Close()
-	if _, err := m.roots(ctx); err != nil {
+	if _, err := marks.roots(ctx); err != nil {
 		return err
 	}
 	var old, next []*pack
-	for _, pile := range g.piles {
-		if n := pile.dead.remove(m.live[pile.p]); n > 0 {
+	for _, pile := range garbage.piles {
+		if n := pile.dead.remove(marks.live[pile.p]); n > 0 {
 			// New references to such old garbage are rare.
-			r.Removed -= int64(n)
+			result.Removed -= int64(n)
 			if err := errors.Join(s.drop(pile.next), pile.rewrite(ctx, s)); err != nil {
 				return err
 			}
@@ -170,11 +170,11 @@ func (s *Store) collect(ctx context.Context, m *marks, g *garbage, r *GCResult) 
 	if err := s.removeDoomed(); err != nil {
 		return err
 	}
-	for _, pile := range g.piles {
-		g.moved(pile.p, pile.next)
+	for _, pile := range garbage.piles {
+		garbage.moved(pile.p, pile.next)
 	}
-	g.lines = linesOf(g.young)
-	return s.writeGarbage(g)
+	garbage.lines = linesOf(garbage.young)
+	return s.writeGarbage(garbage)
 }
 
 // A bitset is a set of small numbers.
@@ -325,8 +325,8 @@ func (m *marks) object(ctx context.Context, id cas.ID, todo []cas.ID) ([]cas.ID,
 }
 
 // long marks the chunk lists and chunks of a long object.
-func (m *marks) long(ctx context.Context, p *pack, e *entry) error {
-	b, err := m.k.record(p, e)
+func (m *marks) long(ctx context.Context, p *pack, entry *entry) error {
+	b, err := m.k.record(p, entry)
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func (m *marks) long(ctx context.Context, p *pack, e *entry) error {
 		return m.snap.record(m.k, rec, d)
 	})
 	return lists.items(ctx, level, items, func(i *listItem) error {
-		_, _, err := m.mark(chunkOf(e.kind&^large), &i.digest)
+		_, _, err := m.mark(chunkOf(entry.kind&^large), &i.digest)
 		return err
 	})
 }

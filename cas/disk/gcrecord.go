@@ -36,22 +36,22 @@ type gcRecord struct {
 }
 
 // parseRecord reads a record whose lines are size bytes long.
-func parseRecord(b []byte, size int) (*gcRecord, bool) {
-	n := len(b) - cas.Size
-	if n < 4 || cas.Sum(b[:n]) != cas.Digest(b[n:]) {
+func parseRecord(data []byte, size int) (*gcRecord, bool) {
+	n := len(data) - cas.Size
+	if n < 4 || cas.Sum(data[:n]) != cas.Digest(data[n:]) {
 		return nil, false
 	}
-	packs, b := uint64(binary.BigEndian.Uint32(b)), b[4:n]
-	if packs > uint64(len(b)/16) {
+	packs, data := uint64(binary.BigEndian.Uint32(data)), data[4:n]
+	if packs > uint64(len(data)/16) {
 		return nil, false
 	}
-	r := &gcRecord{size: size, lines: b[16*packs:]}
+	r := &gcRecord{size: size, lines: data[16*packs:]}
 	if len(r.lines)%size != 0 {
 		return nil, false
 	}
 	for ; packs > 0; packs-- {
-		r.packs = append(r.packs, packName([16]byte(b)))
-		b = b[16:]
+		r.packs = append(r.packs, packName([16]byte(data)))
+		data = data[16:]
 	}
 	return r, true
 }
@@ -204,43 +204,43 @@ func (g *garbage) moved(from, to *pack) {
 
 func (s *Store) writeGarbage(g *garbage) error { return s.writeRecord(garbageFile, g.packs, g.lines) }
 
-// findGarbage splits the unmarked entries: those that gc saw at least o.Grace ago go into piles, the others are
+// findGarbage splits the unmarked entries: those that gc saw at least options.Grace ago go into piles, the others are
 // recorded with the current time. If the clock went backwards, no time has passed. An entry counts as seen only in the
 // pack in which gc saw it, because writers put recorded garbage again, and the new copy has the whole grace period.
-func (s *Store) findGarbage(ctx context.Context, m *marks, o GCOptions, r *GCResult) (*garbage, error) {
+func (s *Store) findGarbage(ctx context.Context, marks *marks, options GCOptions, result *GCResult) (*garbage, error) {
 	seen := s.readGarbage()
-	g := &garbage{packs: slices.Clone(m.snap.packs)}
+	garbage := &garbage{packs: slices.Clone(marks.snap.packs)}
 	now := s.now().UnixNano()
 	var all []unreachable
 	var young []cas.ID
-	for _, p := range m.snap.packs {
-		pile := &pile{p: p, dead: newBitset(int(p.foot.entries))}
-		for e, err := range p.all() {
+	for _, pack := range marks.snap.packs {
+		pile := &pile{p: pack, dead: newBitset(int(pack.foot.entries))}
+		for placed, err := range pack.all() {
 			if err != nil {
 				return nil, err
 			}
-			if m.live[p].has(e.n) {
-				r.Reachable++
+			if marks.live[pack].has(placed.n) {
+				result.Reachable++
 				continue
 			}
-			u := unreachable{e.entry, now}
-			if l := seen.find(p, &e.entry); l != nil {
+			u := unreachable{placed.entry, now}
+			if l := seen.find(pack, &placed.entry); l != nil {
 				u.since = min(int64(binary.BigEndian.Uint64(l[keyLine:])), now)
 			}
 			all = append(all, u)
-			if now-u.since >= int64(o.Grace) {
-				pile.dead.set(e.n)
-				r.Removed++
+			if now-u.since >= int64(options.Grace) {
+				pile.dead.set(placed.n)
+				result.Removed++
 			} else {
-				g.young = append(g.young, u)
-				young = e.appendObject(young)
+				garbage.young = append(garbage.young, u)
+				young = placed.appendObject(young)
 			}
 		}
-		g.piles = append(g.piles, pile)
+		garbage.piles = append(garbage.piles, pile)
 	}
-	r.Unreachable = int64(len(all))
-	g.lines = linesOf(all)
-	return g, g.spare(ctx, m, now, young, r)
+	result.Unreachable = int64(len(all))
+	garbage.lines = linesOf(all)
+	return garbage, garbage.spare(ctx, marks, now, young, result)
 }
 
 // appendObject appends the entry's object, unless the entry is a part of a long object.
@@ -253,9 +253,9 @@ func (e *entry) appendObject(to []cas.ID) []cas.ID {
 
 // spareNew spares the garbage that objects in new packs need. Their writers may have begun before gc wrote the
 // record of garbage, and so have relied on it.
-func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult) error {
+func (g *garbage) spareNew(ctx context.Context, marks *marks, now int64, result *GCResult) error {
 	var ids []cas.ID
-	for _, p := range m.snap.packs {
+	for _, p := range marks.snap.packs {
 		if slices.Contains(g.packs, p) {
 			continue
 		}
@@ -266,16 +266,16 @@ func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult
 			ids = e.appendObject(ids)
 		}
 	}
-	return g.spare(ctx, m, now, ids, r)
+	return g.spare(ctx, marks, now, ids, result)
 }
 
 // spare takes the entries that ids need out of the piles, unless a copy of the record stays elsewhere, and adds
 // them to young with the time now. Then it drops the empty piles.
-func (g *garbage) spare(ctx context.Context, m *marks, now int64, ids []cas.ID, r *GCResult) error {
-	if r.Removed > 0 && len(ids) > 0 {
-		need := &marks{s: m.s, snap: m.snap, live: make(map[*pack]bitset), k: m.k}
-		for _, p := range m.snap.packs {
-			need.live[p] = slices.Clone(m.live[p]) // a marked object has everything it needs
+func (g *garbage) spare(ctx context.Context, marked *marks, now int64, ids []cas.ID, result *GCResult) error {
+	if result.Removed > 0 && len(ids) > 0 {
+		need := &marks{s: marked.s, snap: marked.snap, live: make(map[*pack]bitset), k: marked.k}
+		for _, p := range marked.snap.packs {
+			need.live[p] = slices.Clone(marked.live[p]) // a marked object has everything it needs
 		}
 		for len(ids) > 0 {
 			if ctx.Err() != nil {
@@ -285,21 +285,21 @@ func (g *garbage) spare(ctx context.Context, m *marks, now int64, ids []cas.ID, 
 			ids, _ = need.object(ctx, id, ids[:len(ids)-1]) // an unreadable object has no known references
 		}
 		for _, pile := range g.piles {
-			for e, err := range pile.p.all() {
+			for placed, err := range pile.p.all() {
 				if err != nil {
 					return err
 				}
-				if !pile.dead.has(e.n) || !need.live[pile.p].has(e.n) {
+				if !pile.dead.has(placed.n) || !need.live[pile.p].has(placed.n) {
 					continue
 				}
-				stays, err := g.stays(m.snap.packs, &e.entry)
+				stays, err := g.stays(marked.snap.packs, &placed.entry)
 				if err != nil {
 					return err
 				}
 				if !stays {
-					pile.dead.clear(e.n)
-					g.young = append(g.young, unreachable{e.entry, now})
-					r.Removed--
+					pile.dead.clear(placed.n)
+					g.young = append(g.young, unreachable{placed.entry, now})
+					result.Removed--
 				}
 			}
 		}

@@ -151,41 +151,41 @@ func (s *Store) drop(p *pack) error {
 
 // rewrite copies the records of some packs into a new, finished pack that has no name yet. It returns nil if that pack
 // would be empty. It verifies each record.
-func (s *Store) rewrite(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (p, damaged *pack,
+func (s *Store) rewrite(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (pack, damaged *pack,
 	err error) {
 	enc, err := s.encoder()
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := newPackWriter(s.files, filepath.Join(s.dir, "tmp", "janitor-"+randomName()), randomSalt())
+	packWriter, err := newPackWriter(s.files, filepath.Join(s.dir, "tmp", "janitor-"+randomName()), randomSalt())
 	if err != nil {
 		return nil, nil, err
 	}
 	k := s.takeCache()
 	defer s.giveCache(k)
-	m := &mover{w: w, enc: enc, c: k.c}
-	m.open[plainClass].plain = true
+	mover := &mover{w: packWriter, enc: enc, c: k.c}
+	mover.open[plainClass].plain = true
 	for _, p := range group {
-		err := m.move(ctx, p, drop)
+		err := mover.move(ctx, p, drop)
 		if errors.Is(err, ErrFormat) {
-			return nil, p, w.abort()
+			return nil, p, packWriter.abort()
 		}
 		if err != nil {
-			return nil, nil, errors.Join(err, w.abort())
+			return nil, nil, errors.Join(err, packWriter.abort())
 		}
 	}
-	for i := range m.open {
-		if err := m.open[i].seal(w, enc); err != nil {
-			return nil, nil, errors.Join(err, w.abort())
+	for i := range mover.open {
+		if err := mover.open[i].seal(packWriter, enc); err != nil {
+			return nil, nil, errors.Join(err, packWriter.abort())
 		}
 	}
-	if len(w.entries) == 0 {
-		return nil, nil, w.abort()
+	if len(packWriter.entries) == 0 {
+		return nil, nil, packWriter.abort()
 	}
-	if p, err = w.seal(); err != nil {
-		return nil, nil, errors.Join(err, w.abort())
+	if pack, err = packWriter.seal(); err != nil {
+		return nil, nil, errors.Join(err, packWriter.abort())
 	}
-	return p, nil, nil
+	return pack, nil, nil
 }
 
 // A mover copies records into a pack.
@@ -218,11 +218,11 @@ func (m *mover) move(ctx context.Context, p *pack, drop func(p *pack, n int) boo
 // compressed again together with their neighbours.
 const enough = blockMax / 4
 
-func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) error {
+func (m *mover) moveBlock(pack *pack, es []placed, drop func(p *pack, n int) bool) error {
 	dropped := 0
 	if drop != nil {
 		for i := range es {
-			if drop(p, es[i].n) {
+			if drop(pack, es[i].n) {
 				dropped++
 			}
 		}
@@ -230,36 +230,36 @@ func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) 
 	if dropped == len(es) {
 		return nil
 	}
-	b, err := p.block(es[0].block, m.c, m.buf)
+	raw, err := pack.block(es[0].block, m.c, m.buf)
 	if err != nil {
 		return err
 	}
-	m.buf = b
+	m.buf = raw
 	known, at := 0, uint32(0) // at is the offset of the next record if es has the whole block
 	for i := range es {
 		if es[i].off == at {
 			at += es[i].size
 		}
-		if drop != nil && drop(p, es[i].n) {
+		if drop != nil && drop(pack, es[i].n) {
 			continue
 		}
-		if err := es[i].verify(b); err != nil {
+		if err := es[i].verify(raw); err != nil {
 			return err
 		}
 		if m.w.has(es[i].kind&^large, &es[i].digest) {
 			known++
 		}
 	}
-	if dropped == 0 && known == 0 && len(b) >= enough && int(at) == len(b) {
-		return m.copyBlock(p, es)
+	if dropped == 0 && known == 0 && len(raw) >= enough && int(at) == len(raw) {
+		return m.copyBlock(pack, es)
 	}
 	for i := range es {
-		e := &es[i].entry
-		if drop != nil && drop(p, es[i].n) {
+		entry := &es[i].entry
+		if drop != nil && drop(pack, es[i].n) {
 			continue
 		}
-		data, _ := e.of(b)
-		bu := &m.open[classOf(e.kind, data)]
+		data, _ := entry.of(raw)
+		bu := &m.open[classOf(entry.kind, data)]
 		if bu.raw == nil {
 			bu.number = noBlock
 		}
@@ -268,7 +268,7 @@ func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) 
 				return err
 			}
 		}
-		bu.add(m.w, e.kind, &e.digest, data)
+		bu.add(m.w, entry.kind, &entry.digest, data)
 	}
 	return nil
 }
@@ -295,8 +295,8 @@ func (e *entry) verify(block []byte) error {
 }
 
 // copyBlock copies a block without compressing it again.
-func (m *mover) copyBlock(p *pack, es []placed) error {
-	l, err := p.loc(es[0].block)
+func (m *mover) copyBlock(pack *pack, es []placed) error {
+	loc, err := pack.loc(es[0].block)
 	if err != nil {
 		return err
 	}
@@ -308,14 +308,14 @@ func (m *mover) copyBlock(p *pack, es []placed) error {
 		number, _ = m.w.claim(e)
 		recs = append(recs, record{e.kind, e.size})
 	}
-	b := appendBlockHeader(make([]byte, 0, blockFixed+4*len(recs)+int(l.stored)), m.w.salt, l.codec, int(l.raw),
-		int(l.stored), recs)
+	b := appendBlockHeader(make([]byte, 0, blockFixed+4*len(recs)+int(loc.stored)), m.w.salt, loc.codec, int(loc.raw),
+		int(loc.stored), recs)
 	head := len(b)
-	b = b[:head+int(l.stored)]
-	if _, err := p.f.ReadAt(b[head:], l.off); err != nil {
+	b = b[:head+int(loc.stored)]
+	if _, err := pack.f.ReadAt(b[head:], loc.off); err != nil {
 		return noEOF(err)
 	}
-	return m.w.write(number, b, head, l.codec, int(l.raw))
+	return m.w.write(number, b, head, loc.codec, int(loc.raw))
 }
 
 // janitor takes the janitor's lock and removes the leftovers of dead processes.
@@ -424,20 +424,20 @@ type RepackResult struct {
 
 // Repack merges packs as far as their limits allow, so that small blocks become large ones.
 func (s *Store) Repack(ctx context.Context) (RepackResult, error) {
-	var r RepackResult
+	var repackResult RepackResult
 	release, err := s.janitor(ctx)
 	if err != nil {
-		return r, err
+		return repackResult, err
 	}
 	defer release()
 	snap, err := s.load()
 	if err != nil {
-		return r, err
+		return repackResult, err
 	}
 	defer snap.release()
-	r.PacksBefore, r.BytesBefore = len(snap.packs), snap.size()
+	repackResult.PacksBefore, repackResult.BytesBefore = len(snap.packs), snap.size()
 	for _, b := range snap.bad {
-		r.Damaged = append(r.Damaged, filepath.Base(b.path))
+		repackResult.Damaged = append(repackResult.Damaged, filepath.Base(b.path))
 	}
 	var group []*pack
 	objects, size := uint64(0), int64(0)
@@ -450,7 +450,7 @@ func (s *Store) Repack(ctx context.Context) (RepackResult, error) {
 			if bad == nil {
 				break
 			}
-			r.Damaged = append(r.Damaged, filepath.Base(bad.path))
+			repackResult.Damaged = append(repackResult.Damaged, filepath.Base(bad.path))
 			group = slices.DeleteFunc(group, func(p *pack) bool { return p == bad })
 		}
 		group, objects, size = nil, 0, 0
@@ -458,20 +458,20 @@ func (s *Store) Repack(ctx context.Context) (RepackResult, error) {
 	}
 	for _, p := range snap.packs {
 		if ctx.Err() != nil {
-			return r, context.Cause(ctx)
+			return repackResult, context.Cause(ctx)
 		}
 		if objects+p.foot.entries > mergeObjects || size+p.size > mergeBytes {
 			if err := flush(); err != nil {
-				return r, err
+				return repackResult, err
 			}
 		}
 		group, objects, size = append(group, p), objects+p.foot.entries, size+p.size
 	}
 	if err := flush(); err != nil {
-		return r, err
+		return repackResult, err
 	}
-	r.PacksAfter, r.BytesAfter, err = s.sizeNow()
-	return r, err
+	repackResult.PacksAfter, repackResult.BytesAfter, err = s.sizeNow()
+	return repackResult, err
 }
 
 // sizeNow returns the number of packs, and their bytes.

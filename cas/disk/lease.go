@@ -77,31 +77,31 @@ func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*le
 // process sees an unlocked lease.
 func (s *Store) tryLease(kind, text string) (*lease, error) {
 	name := randomName()
-	l := &lease{s: s, name: name, path: filepath.Join(s.dir, kind, name)}
+	lease := &lease{s: s, name: name, path: filepath.Join(s.dir, kind, name)}
 	tmp := filepath.Join(s.dir, "tmp", "lease-"+name)
-	f, err := s.files.create(tmp)
+	file, err := s.files.create(tmp)
 	if err != nil {
 		return nil, err
 	}
-	l.f = f.File
-	ok, err := osfile.TryLock(f.File, osfile.Exclusive)
+	lease.f = file.File
+	ok, err := osfile.TryLock(file.File, osfile.Exclusive)
 	if err == nil && !ok {
 		err = errSwept
 	}
 	if err == nil {
-		err = f.writeAt([]byte(text), 0)
+		err = file.writeAt([]byte(text), 0)
 	}
 	if err == nil {
-		if err = s.files.rename(tmp, l.path); errors.Is(err, fs.ErrNotExist) {
+		if err = s.files.rename(tmp, lease.path); errors.Is(err, fs.ErrNotExist) {
 			if _, gone := os.Lstat(tmp); errors.Is(gone, fs.ErrNotExist) {
 				err = errSwept
 			}
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close(), s.files.remove(tmp))
+		return nil, errors.Join(err, file.Close(), s.files.remove(tmp))
 	}
-	return l, nil
+	return lease, nil
 }
 
 // temp returns a new path for a temporary file. A janitor sweeps the file after the lease has ended.
@@ -141,14 +141,14 @@ func (s *Store) leases(kind string, sweep bool) (map[string]string, error) {
 	live := make(map[string]string)
 	for _, n := range names {
 		path := filepath.Join(dir, n.Name())
-		f, err := os.OpenFile(path, how, 0)
+		file, err := os.OpenFile(path, how, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		dead, err := osfile.TryLock(f, osfile.Exclusive)
+		dead, err := osfile.TryLock(file, osfile.Exclusive)
 		if err == nil && dead && sweep {
 			err = s.files.remove(path)
 		}
@@ -160,7 +160,7 @@ func (s *Store) leases(kind string, sweep bool) (map[string]string, error) {
 				live[n.Name()] = string(b)
 			}
 		}
-		f.Close()
+		file.Close()
 		if err != nil {
 			return nil, err
 		}

@@ -24,13 +24,13 @@ const segmentSize = 512 << 10
 // segments lends buffers of half a megabyte.
 var segments = sync.Pool{New: func() any { return new(segment) }}
 
-// putLong stores an object as chunks: first the bytes of head, then those of r. It hashes the whole object here, in
+// putLong stores an object as chunks: first the bytes of head, then those of in. It hashes the whole object here, in
 // order, while other goroutines hash, look up and store its chunks, a segment at a time.
-func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Reader) (cas.Info, error) {
-	c, h, lists := cut.Of(kind), cas.NewHasher(), &listBuilder{b: b}
-	r = cas.Until(ctx, r)
+func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, in io.Reader) (cas.Info, error) {
+	cutter, hasher, lists := cut.Of(kind), cas.NewHasher(), &listBuilder{b: b}
+	in = cas.Until(ctx, in)
 	var queue []*segment // in progress, in order
-	tails := make([]byte, 0, c.Max)
+	tails := make([]byte, 0, cutter.Max)
 	collect := func() error {
 		g := queue[0]
 		queue = queue[1:]
@@ -45,30 +45,30 @@ func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Re
 		return err
 	}
 	var err error
-	h.Write(head)
+	hasher.Write(head)
 	tail := head // the end of the last segment, without a cut so far
 	for eof := false; !eof && err == nil; {
-		g := segments.Get().(*segment)
-		n := copy(g.b[:], tail)
+		segment := segments.Get().(*segment)
+		n := copy(segment.b[:], tail)
 		var m int
-		m, eof, err = fill(r, g.b[n:])
-		h.Write(g.b[n : n+m])
+		m, eof, err = fill(in, segment.b[n:])
+		hasher.Write(segment.b[n : n+m])
 		n += m
 		if err != nil {
 			break
 		}
-		used := g.split(c, n, eof)
-		tail = append(tails[:0], g.b[used:n]...)
+		used := segment.split(cutter, n, eof)
+		tail = append(tails[:0], segment.b[used:n]...)
 		for len(queue) > cap(b.slots) && err == nil {
 			err = collect()
 		}
-		g.done = make(chan struct{})
-		queue = append(queue, g)
+		segment.done = make(chan struct{})
+		queue = append(queue, segment)
 		b.slots <- struct{}{}
 		go func() {
-			g.err = b.putSegment(kind, g)
+			segment.err = b.putSegment(kind, segment)
 			<-b.slots
-			close(g.done)
+			close(segment.done)
 		}()
 	}
 	for len(queue) > 0 {
@@ -79,7 +79,7 @@ func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Re
 	if err != nil {
 		return cas.Info{}, err
 	}
-	d := h.Digest()
+	d := hasher.Digest()
 	size, err := lists.finish(kind, &d)
 	return cas.Info{ID: cas.ID{Kind: kind, Digest: d}, Size: size}, err
 }
@@ -187,7 +187,7 @@ func (l *listBuilder) close(level int) error {
 }
 
 // finish closes all lists but the highest, and writes that one as the root.
-func (l *listBuilder) finish(kind cas.Kind, d *cas.Digest) (int64, error) {
+func (l *listBuilder) finish(kind cas.Kind, digest *cas.Digest) (int64, error) {
 	for level := 0; level < len(l.levels)-1; level++ {
 		if len(l.levels[level]) > 0 {
 			if err := l.close(level); err != nil {
@@ -196,10 +196,10 @@ func (l *listBuilder) finish(kind cas.Kind, d *cas.Digest) (int64, error) {
 		}
 	}
 	top := len(l.levels) - 1
-	b := append(l.buf[:0], d[:]...)
+	b := append(l.buf[:0], digest[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(l.size))
 	b = encodeList(b, top, l.levels[top])
-	return l.size, l.b.add(kind|large, d, b)
+	return l.size, l.b.add(kind|large, digest, b)
 }
 
 // encodeList appends a list: its level, then digest and length of each item.
@@ -213,22 +213,22 @@ func encodeList(b []byte, level int, items []listItem) []byte {
 }
 
 // decodeList is the inverse of encodeList.
-func decodeList(b []byte) (level int, items []listItem, err error) {
-	if len(b) == 0 || b[0] > mostLevel {
+func decodeList(data []byte) (level int, items []listItem, err error) {
+	if len(data) == 0 || data[0] > mostLevel {
 		return 0, nil, badPack("a chunk list has no level")
 	}
-	level, b = int(b[0]), b[1:]
-	items = make([]listItem, 0, len(b)/(cas.Size+2)+1)
-	for len(b) > 0 {
-		if len(b) < cas.Size+1 {
+	level, data = int(data[0]), data[1:]
+	items = make([]listItem, 0, len(data)/(cas.Size+2)+1)
+	for len(data) > 0 {
+		if len(data) < cas.Size+1 {
 			return 0, nil, badPack("a chunk list is cut short")
 		}
-		size, n := binary.Uvarint(b[cas.Size:])
-		if n <= 0 || size == 0 || size > 1<<62 || (n > 1 && b[cas.Size+n-1] == 0) {
+		size, n := binary.Uvarint(data[cas.Size:])
+		if n <= 0 || size == 0 || size > 1<<62 || (n > 1 && data[cas.Size+n-1] == 0) {
 			return 0, nil, badPack("a chunk list has a bad length")
 		}
-		items = append(items, listItem{cas.Digest(b[:cas.Size]), int64(size)})
-		b = b[cas.Size+n:]
+		items = append(items, listItem{cas.Digest(data[:cas.Size]), int64(size)})
+		data = data[cas.Size+n:]
 	}
 	return level, items, nil
 }

@@ -52,24 +52,24 @@ func openPack(path string) (*pack, error) {
 	return p, nil
 }
 
-// newPack takes over f, a finished pack, unless it returns an error.
-func newPack(path string, f *os.File, size int64) (*pack, error) {
+// newPack takes over file, a finished pack, unless it returns an error.
+func newPack(path string, file *os.File, size int64) (*pack, error) {
 	if size < headerSize+footerSize {
 		return nil, badPack("it is cut short")
 	}
 	var b [footerSize]byte
-	if _, err := f.ReadAt(b[:], size-footerSize); err != nil {
+	if _, err := file.ReadAt(b[:], size-footerSize); err != nil {
 		return nil, noEOF(err)
 	}
 	foot, err := decodeFooter(b[:], size)
 	if err != nil {
 		return nil, err
 	}
-	index, unmap, err := mapFile(f, int64(foot.index), foot.pages()*pageSize)
+	index, unmap, err := mapFile(file, int64(foot.index), foot.pages()*pageSize)
 	if err != nil {
 		return nil, err
 	}
-	p := &pack{path: path, f: f, size: size, foot: foot, index: index,
+	p := &pack{path: path, f: file, size: size, foot: foot, index: index,
 		checked: make([]atomic.Uint64, (foot.pages()+63)/64)}
 	p.unmap = unmap
 	p.retain()
@@ -135,7 +135,7 @@ func (p *pack) lookup(kind cas.Kind, d *cas.Digest) (entry, bool, error) {
 }
 
 // place does what lookup does, and also returns the entry's number in the index, or -1.
-func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
+func (p *pack) place(kind cas.Kind, digest *cas.Digest) (e entry, n int, err error) {
 	n = -1 // also after a fault
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
@@ -143,14 +143,14 @@ func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
 	lo, hi := 0, pages // the wanted page is in [lo, hi)
 	if pages > 1 {
 		// Digests are spread evenly: begin where this one should be, and narrow the range from there.
-		x := binary.BigEndian.Uint32(d[:])
+		x := binary.BigEndian.Uint32(digest[:])
 		guess := int(uint64(x) * uint64(pages) >> 32)
 		for step := 1; hi-lo > 1; step *= 2 {
 			b, err := p.page(guess)
 			if err != nil {
 				return entry{}, -1, err
 			}
-			if c := bytes.Compare(b[:cas.Size], d[:]); c < 0 {
+			if c := bytes.Compare(b[:cas.Size], digest[:]); c < 0 {
 				lo = guess
 				guess += step
 			} else if c > 0 {
@@ -172,7 +172,8 @@ func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
 			return entry{}, -1, err
 		}
 		count := p.entriesIn(at)
-		for i := find(b, count, d); i < count && bytes.Equal(b[i*entrySize:i*entrySize+cas.Size], d[:]); i++ {
+		for i := find(b, count, digest); i < count &&
+			bytes.Equal(b[i*entrySize:i*entrySize+cas.Size], digest[:]); i++ {
 			if e := getEntry(b[i*entrySize:]); e.kind&^large == kind {
 				return e, at*pageEntries + i, nil
 			}
@@ -248,7 +249,7 @@ func (p *pack) byPlace() ([]placed, error) {
 }
 
 // loc returns the place of block n.
-func (p *pack) loc(n uint32) (l loc, err error) {
+func (p *pack) loc(n uint32) (found loc, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
 	if uint64(n) >= p.foot.blocks {
@@ -258,12 +259,13 @@ func (p *pack) loc(n uint32) (l loc, err error) {
 	if err != nil {
 		return loc{}, err
 	}
-	l = getLoc(b[int(n)%pageLocs*locSize:])
-	if l.raw > blockMax || l.stored > l.raw || l.off < headerSize || l.off+int64(l.stored) > int64(p.foot.index) ||
-		l.codec > codecZstd || (l.codec == codecRaw && l.stored != l.raw) {
+	found = getLoc(b[int(n)%pageLocs*locSize:])
+	if found.raw > blockMax || found.stored > found.raw || found.off < headerSize ||
+		found.off+int64(found.stored) > int64(p.foot.index) ||
+		found.codec > codecZstd || (found.codec == codecRaw && found.stored != found.raw) {
 		return loc{}, badPack("its block table is invalid")
 	}
-	return l, nil
+	return found, nil
 }
 
 // A scratch is the memory that one goroutine needs to read blocks.
@@ -280,27 +282,27 @@ func (s *scratch) close() {
 
 // block reads and uncompresses block n into dst, if dst is large enough. It checks only lengths: callers hash the
 // bytes.
-func (p *pack) block(n uint32, s *scratch, dst []byte) ([]byte, error) {
-	l, err := p.loc(n)
+func (p *pack) block(n uint32, scratch *scratch, dst []byte) ([]byte, error) {
+	loc, err := p.loc(n)
 	if err != nil {
 		return nil, err
 	}
-	if cap(dst) < int(l.raw) {
+	if cap(dst) < int(loc.raw) {
 		dst = make([]byte, 0, blockMax+slack)
 	}
-	if l.codec == codecRaw {
-		dst = dst[:l.raw]
-		_, err := p.f.ReadAt(dst, l.off)
+	if loc.codec == codecRaw {
+		dst = dst[:loc.raw]
+		_, err := p.f.ReadAt(dst, loc.off)
 		return dst, noEOF(err)
 	}
-	if cap(s.stored) < int(l.stored) {
-		s.stored = make([]byte, blockMax)
+	if cap(scratch.stored) < int(loc.stored) {
+		scratch.stored = make([]byte, blockMax)
 	}
-	stored := s.stored[:l.stored]
-	if _, err := p.f.ReadAt(stored, l.off); err != nil {
+	stored := scratch.stored[:loc.stored]
+	if _, err := p.f.ReadAt(stored, loc.off); err != nil {
 		return nil, noEOF(err)
 	}
-	return s.decode(stored, int(l.raw), dst)
+	return scratch.decode(stored, int(loc.raw), dst)
 }
 
 // slack is room behind the uncompressed bytes. With it, zstd copies in large steps up to the end.

@@ -27,12 +27,12 @@ type cachedBlock struct {
 }
 
 // get returns an uncompressed block, valid until the next get.
-func (k *blockCache) get(p *pack, n uint32) ([]byte, error) {
+func (k *blockCache) get(pack *pack, n uint32) ([]byte, error) {
 	k.clock++
 	oldest := &k.blocks[0]
 	for i := range k.blocks {
 		e := &k.blocks[i]
-		if e.p == p && e.n == n {
+		if e.p == pack && e.n == n {
 			e.used = k.clock
 			return e.b, nil
 		}
@@ -41,11 +41,11 @@ func (k *blockCache) get(p *pack, n uint32) ([]byte, error) {
 		}
 	}
 	oldest.p = nil
-	b, err := p.block(n, k.c, oldest.b)
+	b, err := pack.block(n, k.c, oldest.b)
 	if err != nil {
 		return nil, err
 	}
-	*oldest = cachedBlock{p, n, b, k.clock}
+	*oldest = cachedBlock{pack, n, b, k.clock}
 	return b, nil
 }
 
@@ -118,16 +118,16 @@ func (r reader) chunks(ctx context.Context, kind cas.Kind, level int, items []li
 	})
 }
 
-// items calls f with each chunk's item below a list, in order. A list must be as long as the list above declares, so
-// that the length in the root bounds everything.
-func (r reader) items(ctx context.Context, level int, items []listItem, f func(i *listItem) error) error {
+// items calls each with each chunk's item below a list, in order. A list must be as long as the list above declares,
+// so that the length in the root bounds everything.
+func (r reader) items(ctx context.Context, level int, items []listItem, each func(i *listItem) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	for n := range items {
 		i := &items[n]
 		if level == 0 {
-			if err := f(i); err != nil {
+			if err := each(i); err != nil {
 				return err
 			}
 			continue
@@ -138,7 +138,7 @@ func (r reader) items(ctx context.Context, level int, items []listItem, f func(i
 		}
 		below, err := decodeBelow(b, level, i.size)
 		if err == nil {
-			err = r.items(ctx, level-1, below, f)
+			err = r.items(ctx, level-1, below, each)
 		}
 		if err != nil {
 			return err
@@ -205,22 +205,23 @@ type longReader struct {
 
 const readAhead = 3 // buffers of blockMax bytes
 
-func newLongReader(ctx context.Context, s *Store, snap *snapshot, id cas.ID, level int, items []listItem) *longReader {
+func newLongReader(ctx context.Context, store *Store, snap *snapshot, id cas.ID, level int,
+	items []listItem) *longReader {
 	ctx, stop := context.WithCancel(ctx)
-	r := &longReader{full: make(chan []byte, readAhead), empty: make(chan []byte, readAhead), stop: stop}
+	longReader := &longReader{full: make(chan []byte, readAhead), empty: make(chan []byte, readAhead), stop: stop}
 	for range readAhead {
-		r.empty <- nil
+		longReader.empty <- nil
 	}
 	snap.retain()
 	go func() {
-		defer close(r.full)
+		defer close(longReader.full)
 		defer snap.release()
-		k := s.takeCache()
-		defer s.giveCache(k)
+		k := store.takeCache()
+		defer store.giveCache(k)
 		var out []byte
 		next := func() error {
 			select {
-			case out = <-r.empty:
+			case out = <-longReader.empty:
 				if out == nil {
 					out = make([]byte, 0, blockMax)
 				}
@@ -233,7 +234,7 @@ func newLongReader(ctx context.Context, s *Store, snap *snapshot, id cas.ID, lev
 		if err == nil {
 			err = snap.parts(k).chunks(ctx, id.Kind, level, items, func(b []byte) error {
 				if len(out)+len(b) > cap(out) {
-					r.full <- out // never blocks: full has a place for each buffer
+					longReader.full <- out // never blocks: full has a place for each buffer
 					if err := next(); err != nil {
 						return err
 					}
@@ -243,18 +244,18 @@ func newLongReader(ctx context.Context, s *Store, snap *snapshot, id cas.ID, lev
 			})
 		}
 		if err != nil {
-			r.err = err
+			longReader.err = err
 			if ctx.Err() == nil {
-				r.err = asDamage(id, err)
+				longReader.err = asDamage(id, err)
 			}
 			return
 		}
-		r.full <- out
+		longReader.full <- out
 	}()
-	return r
+	return longReader
 }
 
-func (r *longReader) Read(p []byte) (int, error) {
+func (r *longReader) Read(data []byte) (int, error) {
 	for len(r.rest) == 0 {
 		if r.cur != nil {
 			r.empty <- r.cur[:0]
@@ -269,7 +270,7 @@ func (r *longReader) Read(p []byte) (int, error) {
 		}
 		r.cur, r.rest = b, b
 	}
-	n := copy(p, r.rest)
+	n := copy(data, r.rest)
 	r.rest = r.rest[n:]
 	return n, nil
 }

@@ -66,37 +66,37 @@ func CheckRefName(name string) error {
 // refPath returns the path of a ref's file. All refs share one directory, so that "a" and "a/b" can both be names.
 // Upper case letters are marked, for file systems that fold case.
 func (s *Store) refPath(name string) string {
-	var b strings.Builder
+	var text strings.Builder
 	for i := range len(name) {
 		switch c := name[i]; {
 		case c == '/':
-			b.WriteByte('+')
+			text.WriteByte('+')
 		case 'A' <= c && c <= 'Z':
-			b.WriteByte('^')
-			b.WriteByte(c + 'a' - 'A')
+			text.WriteByte('^')
+			text.WriteByte(c + 'a' - 'A')
 		default:
-			b.WriteByte(c)
+			text.WriteByte(c)
 		}
 	}
-	return filepath.Join(s.dir, "refs", b.String()+".ref")
+	return filepath.Join(s.dir, "refs", text.String()+".ref")
 }
 
 // refName is the inverse of refPath.
 func refName(file string) (string, bool) {
 	text, ok := strings.CutSuffix(file, ".ref")
-	var b strings.Builder
+	var out strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '+':
-			b.WriteByte('/')
+			out.WriteByte('/')
 		case c == '^' && i+1 < len(text):
 			i++
-			b.WriteByte(text[i] - 'a' + 'A')
+			out.WriteByte(text[i] - 'a' + 'A')
 		default:
-			b.WriteByte(c)
+			out.WriteByte(c)
 		}
 	}
-	name := b.String()
+	name := out.String()
 	return name, ok && CheckRefName(name) == nil
 }
 

@@ -20,7 +20,7 @@ type RepairResult struct {
 // Repair repairs the problems in a report of Fsck: it rebuilds indexes, removes damaged records from their packs,
 // and copies lost objects from another store. Objects that other lacks stay lost, and the store reports them as
 // missing, so that a later put heals them.
-func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairResult, error) {
+func (s *Store) Repair(ctx context.Context, report Report, other cas.Getter) (RepairResult, error) {
 	var out RepairResult
 	made, err := s.Reindex(ctx)
 	if err != nil {
@@ -31,13 +31,13 @@ func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairR
 		if err != nil {
 			return out, err
 		}
-		r.Problems = append(slices.Clip(r.Problems), again.Problems...)
+		report.Problems = append(slices.Clip(report.Problems), again.Problems...)
 	}
 	if err := s.expel(ctx); err != nil {
 		return out, err
 	}
 	var ids []cas.ID
-	for _, p := range r.Problems {
+	for _, p := range report.Problems {
 		if p.Lost && !slices.Contains(ids, p.ID) {
 			ids = append(ids, p.ID)
 		}

@@ -40,24 +40,24 @@ func (n *snapshot) unindexed() []badPackFile {
 
 // salvage reads a pack without its index: it finds the blocks and hashes their records, which gives the digests again.
 // The new index is in memory. whole reports whether all blocks of the pack were readable. The caller releases p.
-func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
-	f, size, err := openRegular(path)
+func salvage(path string, scratch *scratch) (p *pack, whole bool, err error) {
+	file, size, err := openRegular(path)
 	if err != nil {
 		return nil, false, err
 	}
-	salt, index, err := readEnds(f, size)
+	salt, index, err := readEnds(file, size)
 	if err != nil {
-		f.Close()
+		file.Close()
 		return nil, false, err
 	}
-	w := &packWriter{salt: salt, table: make([]uint32, 1024)}
+	packWriter := &packWriter{salt: salt, table: make([]uint32, 1024)}
 	buf := make([]byte, blockFixed+blockRecs*4+blockMax)
 	var raw []byte
 	whole = true
 	for at := int64(headerSize); at < index; {
-		n, err := f.ReadAt(buf[:min(int64(len(buf)), index-at)], at)
+		n, err := file.ReadAt(buf[:min(int64(len(buf)), index-at)], at)
 		if err != nil && err != io.EOF && !errors.Is(err, syscall.EIO) {
-			f.Close()
+			file.Close()
 			return nil, false, err
 		}
 		if n == 0 { // a bad sector; the rest may be good
@@ -65,48 +65,50 @@ func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
 			at += pageSize
 			continue
 		}
-		b := buf[:n]
-		h, herr := decodeBlockHeader(b, salt)
-		if herr != nil || h.size+int(h.stored) > n {
+		data := buf[:n]
+		blockHeader, herr := decodeBlockHeader(data, salt)
+		if herr != nil || blockHeader.size+int(blockHeader.stored) > n {
 			// The index begins here, or a block is damaged: the next block begins at the next mark.
-			if isIndex(b, size, at, index) {
+			if isIndex(data, size, at, index) {
 				break
 			}
 			whole = false
-			at += int64(nextBlock(b))
+			at += int64(nextBlock(data))
 			continue
 		}
-		if raw, err = readBlock(c, h, b[h.size:h.size+int(h.stored)], raw[:0]); err != nil {
+		if raw, err = readBlock(
+			scratch, blockHeader, data[blockHeader.size:blockHeader.size+int(blockHeader.stored)],
+			raw[:0]); err != nil {
 			whole = false
 		} else {
-			w.enter(h, raw, at)
+			packWriter.enter(blockHeader, raw, at)
 		}
-		at += int64(h.size) + int64(h.stored)
+		at += int64(blockHeader.size) + int64(blockHeader.stored)
 	}
-	return w.inMemory(path, f, size), whole, nil
+	return packWriter.inMemory(path, file, size), whole, nil
 }
 
 // readEnds finds a pack's salt, which is in its header and in its footer, and the end of its blocks. Without a footer,
 // that is the end of the file.
-func readEnds(f *os.File, size int64) (salt uint64, index int64, err error) {
+func readEnds(file *os.File, size int64) (salt uint64, index int64, err error) {
 	if size < headerSize {
 		return 0, 0, badPack("it is cut short")
 	}
-	var b [footerSize]byte
+	var footer [footerSize]byte
 	if size >= headerSize+footerSize {
-		if _, err := f.ReadAt(b[:], size-footerSize); err == nil {
-			if foot, err := decodeFooter(b[:], size); err == nil {
+		if _, err := file.ReadAt(footer[:], size-footerSize); err == nil {
+			if foot, err := decodeFooter(footer[:], size); err == nil {
 				return foot.salt, int64(foot.index), nil
 			}
 		}
 	}
-	if _, err := f.ReadAt(b[:headerSize], 0); err != nil {
+	if _, err := file.ReadAt(footer[:headerSize], 0); err != nil {
 		return 0, 0, noEOF(err)
 	}
-	if string(b[:len(packMagic)]) != packMagic {
+	if string(footer[:len(packMagic)]) != packMagic {
 		return 0, 0, badPack("neither its header nor its footer can be read")
 	}
-	return binary.LittleEndian.Uint64(b[len(packMagic):]), size, nil
+	return binary.LittleEndian.Uint64(footer[len(packMagic):]), size, nil
 }
 
 // isIndex reports whether b, at an offset of a file whose blocks end before index, can be the part that finish writes
@@ -148,18 +150,18 @@ func (w *packWriter) enter(h blockHeader, raw []byte, at int64) {
 	number := uint32(len(w.locs))
 	w.locs = append(w.locs, loc{off: at + int64(h.size), stored: h.stored, raw: h.raw, codec: h.codec})
 	off := uint32(0)
-	for _, r := range h.recs {
-		b := raw[off : off+r.size]
+	for _, record := range h.recs {
+		b := raw[off : off+record.size]
 		d := cas.Sum(b)
-		if r.kind&large != 0 {
+		if record.kind&large != 0 {
 			var err error
 			if d, _, _, _, err = decodeRoot(b); err != nil {
-				off += r.size
+				off += record.size
 				continue
 			}
 		}
-		w.claim(entry{digest: d, block: number, off: off, size: r.size, kind: r.kind})
-		off += r.size
+		w.claim(entry{digest: d, block: number, off: off, size: record.size, kind: record.kind})
+		off += record.size
 	}
 }
 
@@ -186,61 +188,61 @@ type ReindexResult struct {
 
 // Reindex rebuilds the index of every pack that has none or a damaged one.
 func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
-	r := ReindexResult{Rebuilt: []string{}, Lost: []string{}}
+	reindexResult := ReindexResult{Rebuilt: []string{}, Lost: []string{}}
 	release, err := s.janitor(ctx)
 	if err != nil {
-		return r, err
+		return reindexResult, err
 	}
 	defer release()
 	snap, err := s.load()
 	if err != nil {
-		return r, err
+		return reindexResult, err
 	}
 	defer snap.release()
 	bad := snap.unindexed()
-	r.Packs = len(snap.packs) + len(snap.bad) - len(bad)
+	reindexResult.Packs = len(snap.packs) + len(snap.bad) - len(bad)
 	k := s.takeCache()
 	defer s.giveCache(k)
-	for _, b := range bad {
+	for _, badPackFile := range bad {
 		if ctx.Err() != nil {
-			return r, context.Cause(ctx)
+			return reindexResult, context.Cause(ctx)
 		}
-		found, whole, err := s.reindex(ctx, k.c, b.path)
+		found, whole, err := s.reindex(ctx, k.c, badPackFile.path)
 		if err != nil {
-			return r, err
+			return reindexResult, err
 		}
 		if found {
-			r.Rebuilt = append(r.Rebuilt, filepath.Base(b.path))
+			reindexResult.Rebuilt = append(reindexResult.Rebuilt, filepath.Base(badPackFile.path))
 		}
 		if whole {
-			err = s.files.remove(b.path)
+			err = s.files.remove(badPackFile.path)
 		} else {
-			r.Lost = append(r.Lost, filepath.Base(b.path))
-			err = s.setAside(b.path)
+			reindexResult.Lost = append(reindexResult.Lost, filepath.Base(badPackFile.path))
+			err = s.setAside(badPackFile.path)
 		}
 		if err != nil {
-			return r, err
+			return reindexResult, err
 		}
 	}
 	s.forget()
-	return r, s.files.syncDir(filepath.Join(s.dir, "packs"))
+	return reindexResult, s.files.syncDir(filepath.Join(s.dir, "packs"))
 }
 
 // reindex writes the readable records of a pack into a new pack. It reports whether it found any, and whether the pack
 // was readable as a whole.
 func (s *Store) reindex(ctx context.Context, c *scratch, path string) (found, whole bool, err error) {
-	p, whole, err := salvage(path, c)
+	salvaged, whole, err := salvage(path, c)
 	if errors.Is(err, ErrFormat) {
 		return false, false, nil
 	}
 	if err != nil {
 		return false, false, err
 	}
-	defer p.release()
-	if p.foot.entries == 0 {
+	defer salvaged.release()
+	if salvaged.foot.entries == 0 {
 		return false, false, nil
 	}
-	damaged, err := s.add(ctx, []*pack{p}, nil)
+	damaged, err := s.add(ctx, []*pack{salvaged}, nil)
 	if err == nil && damaged != nil {
 		err = badPack("%q changed while it was read", path)
 	}

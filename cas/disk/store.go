@@ -87,40 +87,41 @@ func (s *Store) errReadOnly() error {
 	return fault.New(fault.Files, "the store %q is read-only", s.dir)
 }
 
-// Open opens the store in dir. A missing store is fs.ErrNotExist unless o.Create.
-func Open(dir string, o Options) (*Store, error) {
+// Open opens the store in dir. A missing store is fs.ErrNotExist unless options.Create.
+func Open(dir string, options Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, files: files{hook: o.Hook}, readOnly: o.ReadOnly, wait: o.Wait, now: o.Now,
+	store := &Store{dir: dir, files: files{hook: options.Hook}, readOnly: options.ReadOnly, wait: options.Wait,
+		now:         options.Now,
 		packObjects: packObjects, fanout: fanout, encoder: sync.OnceValues(newEncoder)}
-	if s.wait == 0 {
-		s.wait = 30 * time.Second
+	if store.wait == 0 {
+		store.wait = 30 * time.Second
 	}
-	if s.now == nil {
-		s.now = time.Now
+	if store.now == nil {
+		store.now = time.Now
 	}
-	err = s.checkFormat()
+	err = store.checkFormat()
 	if errors.Is(err, fs.ErrNotExist) {
-		if other := s.vacant(); other != nil {
+		if other := store.vacant(); other != nil {
 			err = other
-		} else if o.Create && !o.ReadOnly {
-			err = s.create()
+		} else if options.Create && !options.ReadOnly {
+			err = store.create()
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !o.ReadOnly {
+	if !options.ReadOnly {
 		// A backup may have left out empty directories. If one can't be created, a later write fails.
 		for _, d := range folders {
 			if _, err := os.Lstat(filepath.Join(dir, d)); errors.Is(err, fs.ErrNotExist) {
-				s.files.mkdir(filepath.Join(dir, d))
+				store.files.mkdir(filepath.Join(dir, d))
 			}
 		}
 	}
-	return s, nil
+	return store, nil
 }
 
 func newEncoder() (*zstd.Encoder, error) {
@@ -253,18 +254,18 @@ func asDamage(id cas.ID, err error) error {
 // openAt opens an object in one pack.
 func (s *Store) openAt(ctx context.Context, snap *snapshot, id cas.ID, p *pack, e entry, k *blockCache) (cas.Object,
 	error) {
-	b, err := k.record(p, &e)
+	data, err := k.record(p, &e)
 	if err != nil {
 		return cas.Object{}, err
 	}
 	if e.kind&large == 0 {
-		if found := cas.Sum(b); found != id.Digest {
+		if found := cas.Sum(data); found != id.Digest {
 			return cas.Object{}, &cas.DamagedError{ID: id, Found: found}
 		}
-		info := cas.Info{ID: id, Size: int64(len(b))}
-		return cas.Object{Info: info, ReadCloser: io.NopCloser(bytes.NewReader(bytes.Clone(b)))}, nil
+		info := cas.Info{ID: id, Size: int64(len(data))}
+		return cas.Object{Info: info, ReadCloser: io.NopCloser(bytes.NewReader(bytes.Clone(data)))}, nil
 	}
-	return s.openLong(ctx, snap, id, k, b)
+	return s.openLong(ctx, snap, id, k, data)
 }
 
 // takeCache lends the memory for reading blocks. It may still hold a block of the last reader.
@@ -315,22 +316,22 @@ func (s *Store) List(ctx context.Context) iter.Seq2[cas.Info, error] {
 }
 
 // listPack yields the objects of one pack that no pack before it has.
-func listPack(ctx context.Context, p *pack, before []*pack, k *blockCache, yield func(cas.Info, error) bool) bool {
-	for e, err := range p.all() {
+func listPack(ctx context.Context, pack *pack, before []*pack, k *blockCache, yield func(cas.Info, error) bool) bool {
+	for placed, err := range pack.all() {
 		if ctx.Err() != nil {
 			yield(cas.Info{}, context.Cause(ctx))
 			return false
 		}
 		if err != nil {
-			return yield(cas.Info{}, fmt.Errorf("%s: %w", filepath.Base(p.path), err))
+			return yield(cas.Info{}, fmt.Errorf("%s: %w", filepath.Base(pack.path), err))
 		}
-		kind := e.kind &^ large
-		if !isObject(kind) || inAny(before, kind, &e.digest) {
+		kind := placed.kind &^ large
+		if !isObject(kind) || inAny(before, kind, &placed.digest) {
 			continue
 		}
-		info := cas.Info{ID: cas.ID{Kind: kind, Digest: e.digest}, Size: int64(e.size)}
-		if e.kind&large != 0 {
-			if info.Size, err = longSize(p, &e.entry, k); err != nil {
+		info := cas.Info{ID: cas.ID{Kind: kind, Digest: placed.digest}, Size: int64(placed.size)}
+		if placed.kind&large != 0 {
+			if info.Size, err = longSize(pack, &placed.entry, k); err != nil {
 				err = asDamage(info.ID, err)
 			}
 		}

@@ -74,25 +74,25 @@ func (w *packWriter) has(kind cas.Kind, d *cas.Digest) bool {
 	return found
 }
 
-// claim enters e unless its kind and digest have an entry. It replaces the block number noBlock by that of a new
+// claim enters entry unless its kind and digest have an entry. It replaces the block number noBlock by that of a new
 // block, which the caller writes later.
-func (w *packWriter) claim(e entry) (block uint32, claimed bool) {
+func (w *packWriter) claim(entry entry) (block uint32, claimed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	slot, found := w.find(e.kind, &e.digest)
+	slot, found := w.find(entry.kind, &entry.digest)
 	if found {
-		return e.block, false
+		return entry.block, false
 	}
-	if e.block == noBlock {
-		e.block = uint32(len(w.locs))
+	if entry.block == noBlock {
+		entry.block = uint32(len(w.locs))
 		w.locs = append(w.locs, loc{})
 	}
-	w.entries = append(w.entries, e)
+	w.entries = append(w.entries, entry)
 	w.table[slot] = uint32(len(w.entries))
 	if len(w.entries)*2 > len(w.table) {
 		w.grow()
 	}
-	return e.block, true
+	return entry.block, true
 }
 
 func (w *packWriter) grow() {
@@ -153,11 +153,11 @@ func (w *packWriter) write(block uint32, b []byte, header int, codec byte, raw i
 func (w *packWriter) finish() (footer, error) {
 	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)),
 		index: uint64(w.off+pageSize-1) / pageSize * pageSize, salt: w.salt}
-	h := cas.NewHasher()
+	hasher := cas.NewHasher()
 	off := int64(foot.index)
 	buf := make([]byte, 0, 64*pageSize) // the buffer of one write
 	flush := func() error {
-		h.Write(buf)
+		hasher.Write(buf)
 		err := w.f.writeAt(buf, off)
 		off += int64(len(buf))
 		buf = buf[:0]
@@ -172,8 +172,8 @@ func (w *packWriter) finish() (footer, error) {
 	if err != nil {
 		return footer{}, err
 	}
-	h.Write(buf)
-	foot.id = foot.hash(h)
+	hasher.Write(buf)
+	foot.id = foot.hash(hasher)
 	err = w.f.writeAt(append(buf, foot.encode()...), off)
 	return foot, err
 }
@@ -193,18 +193,18 @@ func (w *packWriter) seal() (*pack, error) {
 // eachPage calls f with the pages of the index in order: entries by digest, then the block table. f must not keep the
 // page.
 func (w *packWriter) eachPage(f func(p []byte) error) error {
-	p := make([]byte, pageSize)
+	data := make([]byte, pageSize)
 	number := 0
 	emit := func() error {
-		sealPage(p, number)
+		sealPage(data, number)
 		number++
-		err := f(p)
-		clear(p)
+		err := f(data)
+		clear(data)
 		return err
 	}
 	for part := range slices.Chunk(sortedOrder(w.entries), pageEntries) {
 		for i, n := range part {
-			w.entries[n].put(p[i*entrySize:])
+			w.entries[n].put(data[i*entrySize:])
 		}
 		if err := emit(); err != nil {
 			return err
@@ -212,7 +212,7 @@ func (w *packWriter) eachPage(f func(p []byte) error) error {
 	}
 	for part := range slices.Chunk(w.locs, pageLocs) {
 		for i, l := range part {
-			l.put(p[i*locSize:])
+			l.put(data[i*locSize:])
 		}
 		if err := emit(); err != nil {
 			return err
@@ -276,7 +276,7 @@ func (b *builder) add(w *packWriter, kind cas.Kind, d *cas.Digest, data []byte) 
 }
 
 // seal writes the block, unless it is empty, and resets the builder.
-func (b *builder) seal(w *packWriter, enc *zstd.Encoder) error {
+func (b *builder) seal(packWriter *packWriter, enc *zstd.Encoder) error {
 	if len(b.recs) == 0 {
 		return nil
 	}
@@ -289,9 +289,9 @@ func (b *builder) seal(w *packWriter, enc *zstd.Encoder) error {
 			codec, stored = codecZstd, z
 		}
 	}
-	h := appendBlockHeader(b.out[:0], w.salt, codec, len(b.raw), len(stored), b.recs)
+	h := appendBlockHeader(b.out[:0], packWriter.salt, codec, len(b.raw), len(stored), b.recs)
 	n := len(h)
-	err := w.write(b.number, append(h, stored...), n, codec, len(b.raw))
+	err := packWriter.write(b.number, append(h, stored...), n, codec, len(b.raw))
 	b.number, b.recs, b.raw = noBlock, b.recs[:0], b.raw[:0]
 	return err
 }

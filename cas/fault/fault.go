@@ -47,6 +47,7 @@ type Error struct {
 	Details map[string]any // the same facts for programs
 	Exit    int            // the exit status, if it isn't the code's; else 0
 	Final   bool           // a retry fails again, although the code is retryable
+	Plain   bool           // nothing is wrong: people see Text without "error:"
 	Err     error          // the cause, or nil
 }
 
@@ -120,6 +121,13 @@ func (e *Error) Asked() *Error {
 	return e
 }
 
+// Answer marks e as the answer to a question, like Asked, where no is as good as yes: a newer version, a difference, a
+// count of what didn't pass.
+func (e *Error) Answer() *Error {
+	e.Plain = true
+	return e.Asked()
+}
+
 // Permanent marks e as not retryable, although its code is.
 func (e *Error) Permanent() *Error {
 	e.Final = true
@@ -142,7 +150,7 @@ func (e *Error) Line() Line {
 }
 
 // Find returns the first fault in err's chain, as Of does; ok is false if there is none.
-func Find(err error) (e *Error, ok bool) {
+func Find(err error) (failure *Error, ok bool) {
 	var found interface {
 		error
 		Fault() *Error
@@ -150,12 +158,12 @@ func Find(err error) (e *Error, ok bool) {
 	if !errors.As(err, &found) {
 		return nil, false
 	}
-	e = found.Fault().clone()
+	failure = found.Fault().clone()
 	// Keep the text that callers have put around the error's own.
 	if outer, inner := err.Error(), found.Error(); outer != inner && strings.Contains(outer, inner) {
-		e.Text = strings.Replace(outer, inner, e.Text, 1)
+		failure.Text = strings.Replace(outer, inner, failure.Text, 1)
 	}
-	return e, true
+	return failure, true
 }
 
 // Of returns the fault of an error that isn't nil: the first in its chain, else one for an error of the context or

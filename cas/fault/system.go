@@ -11,38 +11,38 @@ import (
 
 // system returns the fault of an error of the operating system, or one with the code Unknown.
 func system(err error) *Error {
-	e := &Error{Code: Unknown, Text: err.Error(), Err: err}
+	failure := &Error{Code: Unknown, Text: err.Error(), Err: err}
 	var path *fs.PathError
 	var link *os.LinkError
 	var number syscall.Errno
 	ofFile := errors.As(err, &path) || errors.As(err, &link)
 	if errors.Is(err, fs.ErrNotExist) {
-		e.Code, e.Exit = NotFound, ExitMissing
+		failure.Code, failure.Exit = NotFound, ExitMissing
 		if ofFile {
-			e.Code = Files
+			failure.Code = Files
 		}
 		if path != nil && err == error(path) { // no caller has added text
-			e.Text = fmt.Sprintf("file %q not found", path.Path)
+			failure.Text = fmt.Sprintf("file %q not found", path.Path)
 			if dir := filepath.Dir(path.Path); dir != "." && !isDir(dir) {
-				e.Text = fmt.Sprintf("directory %q not found", dir)
+				failure.Text = fmt.Sprintf("directory %q not found", dir)
 			}
-			e.On("path", path.Path)
+			failure.On("path", path.Path)
 		}
-		return e
+		return failure
 	}
 	if !ofFile && !errors.As(err, &number) {
-		return e
+		return failure
 	}
-	e.Code = Files
+	failure.Code = Files
 	if path != nil {
-		e.On("path", path.Path)
+		failure.On("path", path.Path)
 	}
 	for _, c := range causes() {
 		if errors.Is(err, c.err) {
-			return e.Because(c.why).Try(c.hint...)
+			return failure.Because(c.why).Try(c.hint...)
 		}
 	}
-	return e
+	return failure
 }
 
 func isDir(path string) bool {

@@ -367,7 +367,7 @@ func (b *Book[T]) read() error {
 
 // damaged returns an error about the file as people and programs see it.
 func (b *Book[T]) damaged(err error) error {
-	e, ok := errors.AsType[*DamagedError](err)
+	damagedError, ok := errors.AsType[*DamagedError](err)
 	if _, done := fault.Find(err); !ok || done {
 		return err
 	}
@@ -377,6 +377,8 @@ func (b *Book[T]) damaged(err error) error {
 			strings.TrimPrefix(b.Format, "rye ")),
 			"without one, move its directory away: threads that were interrupted can't be resumed then, and transcripts stay"}
 	}
-	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "journal").On("path", e.Path).Because(why...).
-		Try("mv " + fault.Quote(filepath.Dir(e.Path)) + " " + fault.Quote(filepath.Dir(e.Path)+".old"))
+	return fault.New(fault.Integrity, "%s", damagedError).From(damagedError).On("reason", "journal").On("path",
+		damagedError.Path).Because(why...).
+		Try("mv " + fault.Quote(filepath.Dir(damagedError.Path)) + " " +
+			fault.Quote(filepath.Dir(damagedError.Path)+".old"))
 }

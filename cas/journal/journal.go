@@ -135,11 +135,11 @@ func (j *Journal) Append(ctx context.Context, next func(*Tail) ([]byte, error)) 
 		return err
 	}
 	defer lock.Close()
-	t := &Tail{}
-	f, err := open(j.Path, os.O_RDWR)
+	tail := &Tail{}
+	file, err := open(j.Path, os.O_RDWR)
 	if err == nil {
-		defer f.Close()
-		if t, err = j.tail(f); err == nil {
+		defer file.Close()
+		if tail, err = j.tail(file); err == nil {
 			err = j.mark(lock)
 		}
 		if err != nil {
@@ -148,31 +148,31 @@ func (j *Journal) Append(ctx context.Context, next func(*Tail) ([]byte, error)) 
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	b, err := next(t)
-	if err != nil || len(b) == 0 && t.Size == 0 {
+	data, err := next(tail)
+	if err != nil || len(data) == 0 && tail.Size == 0 {
 		return err
 	}
-	if t.Size == 0 || t.Replace {
+	if tail.Size == 0 || tail.Replace {
 		osfile.Sweep(filepath.Dir(j.Path), time.Now())
-		watched := osfile.Hook(func(op, path string) error { return j.Hook.do(op, path, b) })
-		if err := watched.WriteFile(j.Path, 0o600, false, osfile.BytesOf(b)); err != nil {
+		watched := osfile.Hook(func(op, path string) error { return j.Hook.do(op, path, data) })
+		if err := watched.WriteFile(j.Path, 0o600, false, osfile.BytesOf(data)); err != nil {
 			return err
 		}
 		return j.mark(lock)
 	}
-	w := &Writer{f: f, size: t.Size, hook: &j.Hook}
-	if t.torn {
-		if err := w.cut(); err != nil {
+	writer := &Writer{f: file, size: tail.Size, hook: &j.Hook}
+	if tail.torn {
+		if err := writer.cut(); err != nil {
 			return err
 		}
 	}
-	if err := w.Append(b); err != nil {
+	if err := writer.Append(data); err != nil {
 		return err
 	}
-	if err := w.Sync(); err != nil {
+	if err := writer.Sync(); err != nil {
 		// The next process must not rely on lines that may not be durable.
-		w.size = t.Size
-		return errors.Join(err, w.cut())
+		writer.size = tail.Size
+		return errors.Join(err, writer.cut())
 	}
 	return nil
 }
@@ -221,18 +221,18 @@ func (j *Journal) mark(lock *os.File) error {
 }
 
 // tail finds the last good line.
-func (j *Journal) tail(f *os.File) (*Tail, error) {
-	info, err := f.Stat()
+func (j *Journal) tail(file *os.File) (*Tail, error) {
+	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
 	size := info.Size()
-	if err := j.first(f, size); err != nil {
+	if err := j.first(file, size); err != nil {
 		return nil, err
 	}
-	t, err := j.within(f, size, near)
+	t, err := j.within(file, size, near)
 	if _, far := errors.AsType[*DamagedError](err); far && size > near {
-		return j.within(f, size, window)
+		return j.within(file, size, window)
 	}
 	return t, err
 }
@@ -264,20 +264,21 @@ func (j *Journal) first(f *os.File, size int64) error {
 // within finds the last good line in the last bytes of the file.
 func (j *Journal) within(f *os.File, size, last int64) (*Tail, error) {
 	from := max(0, size-last)
-	b, err := readAt(f, from, size-from)
+	data, err := readAt(f, from, size-from)
 	if err != nil {
 		return nil, err
 	}
 	if from > 0 {
-		i := bytes.IndexByte(b, '\n') + 1
-		b, from = b[i:], from+int64(i)
+		i := bytes.IndexByte(data, '\n') + 1
+		data, from = data[i:], from+int64(i)
 	}
-	start := bytes.LastIndexByte(b, '\n') + 1
+	start := bytes.LastIndexByte(data, '\n') + 1
 	var end int
-	for isTorn := torn(b[start:], true, j.Line); isTorn && start > 0; isTorn = torn(b[start:end], false, j.Line) {
-		end, start = start, bytes.LastIndexByte(b[:start-1], '\n')+1
-		if j.Line(b[start : end-1]) {
-			return &Tail{Size: from + int64(end), Lines: b[:end], torn: from+int64(end) < size}, nil
+	for isTorn := torn(data[start:], true, j.Line); isTorn &&
+		start > 0; isTorn = torn(data[start:end], false, j.Line) {
+		end, start = start, bytes.LastIndexByte(data[:start-1], '\n')+1
+		if j.Line(data[start : end-1]) {
+			return &Tail{Size: from + int64(end), Lines: data[:end], torn: from+int64(end) < size}, nil
 		}
 	}
 	return nil, &DamagedError{j.Path, from + int64(start), ErrDamaged.Error()}

@@ -33,16 +33,16 @@ func (m *Image) Attached(ctx context.Context, kind string,
 		return nil, m.place.about(m.Digest, err)
 	}
 	n, over, read := 0, 0, int64(0)
-	for _, d := range all {
+	for _, desc := range all {
 		// Registries from before OCI 1.1 take the type of the config for the artifact's.
-		if d.ArtifactType != kind && d.ArtifactType != "" && d.ArtifactType != ocispec.MediaTypeEmptyJSON {
+		if desc.ArtifactType != kind && desc.ArtifactType != "" && desc.ArtifactType != ocispec.MediaTypeEmptyJSON {
 			continue
 		}
 		if n++; n > maxAttached || read > maxBytes {
 			over++
 			continue
 		}
-		a, err := m.attachment(ctx, d, kind, &read)
+		a, err := m.attachment(ctx, desc, kind, &read)
 		if err != nil && !leavable(err) {
 			return nil, m.place.about(m.Digest, err)
 		}
@@ -51,7 +51,7 @@ func (m *Image) Attached(ctx context.Context, kind string,
 		}
 		if err != nil {
 			f := guard.Explain(err)
-			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(d.Digest.String(), 80), f.Text))
+			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(desc.Digest.String(), 80), f.Text))
 		}
 	}
 	if over > 0 {
@@ -75,18 +75,18 @@ func leavable(err error) bool {
 }
 
 // attachment reads an attachment that is listed under a type, and counts its bytes; nil if its type is another one.
-func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string,
+func (m *Image) attachment(ctx context.Context, desc ocispec.Descriptor, kind string,
 	read *int64) (*format.Attachment, error) {
-	if !format.ValidDigest(d.Digest.String()) {
+	if !format.ValidDigest(desc.Digest.String()) {
 		return nil, fault.New(fault.Integrity, "its digest is not a sha256")
 	}
-	b, err := m.place.manifest(ctx, d.Digest.String())
+	b, err := m.place.manifest(ctx, desc.Digest.String())
 	if err != nil {
 		return nil, err
 	}
 	*read += int64(len(b))
-	a, parts, err := format.ParseAttachment(b, m.self)
-	if a.Type != kind && (err == nil || d.ArtifactType != kind) {
+	attachment, parts, err := format.ParseAttachment(b, m.self)
+	if attachment.Type != kind && (err == nil || desc.ArtifactType != kind) {
 		return nil, nil
 	}
 	if err != nil {
@@ -94,11 +94,11 @@ func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind strin
 	}
 	for i := range parts {
 		*read += parts[i].Size
-		if a.Parts[i].Bytes, err = m.place.get(ctx, parts[i]); err != nil {
+		if attachment.Parts[i].Bytes, err = m.place.get(ctx, parts[i]); err != nil {
 			return nil, err
 		}
 	}
-	return &a, nil
+	return &attachment, nil
 }
 
 // A referrer is the manifest of an attachment.

@@ -64,21 +64,21 @@ func (l *layout) index() (*ocispec.Index, error) {
 
 func (l *layout) manifest(_ context.Context, name string) ([]byte, error) {
 	if !format.ValidDigest(name) {
-		x, err := l.index()
+		index, err := l.index()
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(x.Manifests,
+		i := slices.IndexFunc(index.Manifests,
 			func(d ocispec.Descriptor) bool { return d.Annotations[ocispec.AnnotationRefName] == name })
 		if i < 0 {
 			return nil, notFound("the manifest")
 		}
-		if name = x.Manifests[i].Digest.String(); !format.ValidDigest(name) {
+		if name = index.Manifests[i].Digest.String(); !format.ValidDigest(name) {
 			return nil, fault.New(fault.Integrity, "index.json: %q is not a sha256", fault.Clip(name, 100))
 		}
 		b, err := l.read(l.blob(name), format.MaxManifest)
 		if err == nil && format.Sum(b) != name {
-			err = damaged(x.Manifests[i], "found "+format.Sum(b))
+			err = damaged(index.Manifests[i], "found "+format.Sum(b))
 		}
 		return b, err
 	}
@@ -90,8 +90,8 @@ func (l *layout) manifest(_ context.Context, name string) ([]byte, error) {
 }
 
 // has reports whether the layout has a blob. It hashes the file: a broken stick may hold other bytes.
-func (l *layout) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
-	f, _, err := l.open(ctx, d, 0)
+func (l *layout) has(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
+	f, _, err := l.open(ctx, desc, 0)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && fault.CodeOf(err) == fault.Integrity {
 		return false, nil
 	}
@@ -100,29 +100,29 @@ func (l *layout) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
 	}
 	defer f.Close()
 	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(cas.Until(ctx, f), d.Size+1))
-	return err == nil && n == d.Size && "sha256:"+hex.EncodeToString(h.Sum(nil)) == d.Digest.String(), ctx.Err()
+	n, err := io.Copy(h, io.LimitReader(cas.Until(ctx, f), desc.Size+1))
+	return err == nil && n == desc.Size && "sha256:"+hex.EncodeToString(h.Sum(nil)) == desc.Digest.String(), ctx.Err()
 }
 
 func (l *layout) open(_ context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {
-	f, err := osfile.OpenRegular(l.blob(d.Digest.String()))
+	file, err := osfile.OpenRegular(l.blob(d.Digest.String()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, notFound(d.Digest.String()).From(err)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	fi, err := f.Stat()
+	fi, err := file.Stat()
 	if err == nil && fi.Size() != d.Size {
 		err = wrongSize(d, fi.Size())
 	}
 	if err == nil {
-		_, err = f.Seek(from, io.SeekStart)
+		_, err = file.Seek(from, io.SeekStart)
 	}
 	if err != nil {
-		f.Close()
+		file.Close()
 	}
-	return f, from, err
+	return file, from, err
 }
 
 func (l *layout) put(_ context.Context, d ocispec.Descriptor, b []byte) error {
@@ -133,8 +133,8 @@ func (l *layout) put(_ context.Context, d ocispec.Descriptor, b []byte) error {
 	return osfile.WriteFile(path, 0o644, false, osfile.BytesOf(b))
 }
 
-func (l *layout) putManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error {
-	if err := l.put(ctx, d, b); err != nil {
+func (l *layout) putManifest(ctx context.Context, desc ocispec.Descriptor, b []byte, tag string) error {
+	if err := l.put(ctx, desc, b); err != nil {
 		return err
 	}
 	var in ocispec.Manifest
@@ -149,30 +149,32 @@ func (l *layout) putManifest(ctx context.Context, d ocispec.Descriptor, b []byte
 		return err
 	}
 	defer unlock()
-	x, err := l.index()
+	index, err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
-		x, err = &ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex},
+		index, err = &ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2},
+			MediaType: ocispec.MediaTypeImageIndex},
 			nil
 	}
 	if err != nil {
 		return err
 	}
-	entry := ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, ArtifactType: in.ArtifactType}
+	entry := ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size,
+		ArtifactType: in.ArtifactType}
 	if tag != "" {
 		entry.Annotations = map[string]string{ocispec.AnnotationRefName: tag}
 	}
-	old := len(x.Manifests)
-	x.Manifests = slices.DeleteFunc(x.Manifests, func(e ocispec.Descriptor) bool {
+	old := len(index.Manifests)
+	index.Manifests = slices.DeleteFunc(index.Manifests, func(e ocispec.Descriptor) bool {
 		name := e.Annotations[ocispec.AnnotationRefName]
-		return name == tag && (tag != "" || e.Digest == d.Digest)
+		return name == tag && (tag != "" || e.Digest == desc.Digest)
 	})
 	// In one order, so that the same pushes make the same bytes.
-	x.Manifests = append(x.Manifests, entry)
-	slices.SortStableFunc(x.Manifests, func(a, b ocispec.Descriptor) int {
+	index.Manifests = append(index.Manifests, entry)
+	slices.SortStableFunc(index.Manifests, func(a, b ocispec.Descriptor) int {
 		return strings.Compare(a.Annotations[ocispec.AnnotationRefName]+" "+a.Digest.String(),
 			b.Annotations[ocispec.AnnotationRefName]+" "+b.Digest.String())
 	})
-	text, err := json.Marshal(x)
+	text, err := json.Marshal(index)
 	if err != nil {
 		return err
 	}

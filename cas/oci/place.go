@@ -47,7 +47,7 @@ type Options struct {
 // A Credential is for a registry: a user and a password, or an identity token.
 type Credential struct{ User, Password, Token string }
 
-// A Place is one repository of a registry, or an image layout. It may be used by several goroutines.
+// A Place is one repository of a registry, or an image layout. It is safe for concurrent use.
 type Place struct {
 	Reference Reference // without tag and digest
 	options   Options
@@ -73,25 +73,25 @@ type place interface {
 }
 
 // Open returns the place of a reference. It asks nothing yet.
-func Open(r Reference, o Options) (*Place, error) {
-	p := &Place{Reference: Reference{Host: r.Host, Name: r.Name, Dir: r.Dir}, options: o}
-	if r.Dir != "" {
-		p.at = &layout{dir: cmp.Or(o.Dir, r.Dir)}
-		return p, nil
+func Open(reference Reference, o Options) (*Place, error) {
+	place := &Place{Reference: Reference{Host: reference.Host, Name: reference.Name, Dir: reference.Dir}, options: o}
+	if reference.Dir != "" {
+		place.at = &layout{dir: cmp.Or(o.Dir, reference.Dir)}
+		return place, nil
 	}
-	mirrors, err := mirrorsOf(r, o.Mirrors)
+	mirrors, err := mirrorsOf(reference, o.Mirrors)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range mirrors {
-		at, err := newRepository(m, &p.options)
+		at, err := newRepository(m, &place.options)
 		if err != nil {
 			return nil, err
 		}
-		p.mirrors = append(p.mirrors, &mirror{Reference: m, at: at})
+		place.mirrors = append(place.mirrors, &mirror{Reference: m, at: at})
 	}
-	p.at, err = newRepository(r, &p.options)
-	return p, err
+	place.at, err = newRepository(reference, &place.options)
+	return place, err
 }
 
 // Source returns the reference that the journal records for the place: that of a layout has its path.
@@ -131,10 +131,10 @@ func (p *Place) pauses() []time.Duration {
 	return []time.Duration{250 * time.Millisecond, time.Second}
 }
 
-// again calls f up to three times, as long as its error may pass.
-func (p *Place) again(ctx context.Context, f func() error) error {
+// again calls try up to three times, as long as its error may pass.
+func (p *Place) again(ctx context.Context, try func() error) error {
 	for _, wait := range p.pauses() {
-		err := f()
+		err := try()
 		if err == nil || ctx.Err() != nil || !guard.Passing(err) {
 			return err
 		}
@@ -150,7 +150,7 @@ func (p *Place) again(ctx context.Context, f func() error) error {
 			return err
 		}
 	}
-	return f()
+	return try()
 }
 
 // about adds the place to an error.
@@ -179,18 +179,18 @@ func (p *Place) about(name string, err error) error {
 
 // readAll reads a blob that has a size and a digest.
 func readAll(r io.Reader, d ocispec.Descriptor) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, d.Size+1))
+	data, err := io.ReadAll(io.LimitReader(r, d.Size+1))
 	switch {
 	case err != nil:
 		return nil, err
-	case int64(len(b)) < d.Size:
+	case int64(len(data)) < d.Size:
 		return nil, io.ErrUnexpectedEOF
-	case int64(len(b)) > d.Size:
+	case int64(len(data)) > d.Size:
 		return nil, damaged(d, fmt.Sprintf("more than %d bytes", d.Size))
-	case format.Sum(b) != d.Digest.String():
-		return nil, damaged(d, "found "+format.Sum(b))
+	case format.Sum(data) != d.Digest.String():
+		return nil, damaged(d, "found "+format.Sum(data))
 	}
-	return b, nil
+	return data, nil
 }
 
 func damaged(d ocispec.Descriptor, why string) *fault.Error {

@@ -54,11 +54,11 @@ func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
 }
 
 // manifest reads a manifest by its tag or digest, and checks the digest.
-func (p *Place) manifest(ctx context.Context, name string) (b []byte, err error) {
+func (p *Place) manifest(ctx context.Context, name string) (data []byte, err error) {
 	byDigest := format.ValidDigest(name)
 	ask := func(at place) (err error) {
-		if b, err = at.manifest(ctx, name); err == nil && byDigest && format.Sum(b) != name {
-			err = damaged(ocispec.Descriptor{Digest: digest.Digest(name)}, "found "+format.Sum(b))
+		if data, err = at.manifest(ctx, name); err == nil && byDigest && format.Sum(data) != name {
+			err = damaged(ocispec.Descriptor{Digest: digest.Digest(name)}, "found "+format.Sum(data))
 		}
 		return err
 	}
@@ -67,27 +67,27 @@ func (p *Place) manifest(ctx context.Context, name string) (b []byte, err error)
 	} else {
 		err = p.look(ctx, ask)
 	}
-	return b, err
+	return data, err
 }
 
 // Get reads the manifest that a tag or a digest names, and the document. It resolves a tag once: later requests name
 // digests.
 func (p *Place) Get(ctx context.Context, name string) (*Image, error) {
-	m, err := p.Look(ctx, name)
+	image, err := p.Look(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	at := m.Manifest.Document
-	m.Document, err = p.get(ctx, at.Blob())
-	if err == nil && cas.Sum(m.Document) != at.Digest {
-		err = fault.New(fault.Integrity, "the document is %s, and the manifest says %s", cas.Sum(m.Document),
+	at := image.Manifest.Document
+	image.Document, err = p.get(ctx, at.Blob())
+	if err == nil && cas.Sum(image.Document) != at.Digest {
+		err = fault.New(fault.Integrity, "the document is %s, and the manifest says %s", cas.Sum(image.Document),
 			at.Digest).On("reason", "document").
-			On("expected", at.Digest.String()).On("found", cas.Sum(m.Document).String())
+			On("expected", at.Digest.String()).On("found", cas.Sum(image.Document).String())
 	}
 	if err != nil {
 		return nil, p.about(name, err)
 	}
-	return m, nil
+	return image, nil
 }
 
 // A Sink takes objects, as stores do.
@@ -264,14 +264,14 @@ func (f *fetching) use(ctx context.Context, need []piece) error {
 			go func() { fetched[i] <- f.fetch(ctx, need[i].Descriptor) }()
 		}
 	}()
-	u := &unpacking{fetching: f, ctx: ctx}
-	defer u.abort()
+	unpacking := &unpacking{fetching: f, ctx: ctx}
+	defer unpacking.abort()
 	var first error
 	for i := range need {
 		err := <-fetched[i]
 		if first == nil {
 			if first = err; first == nil {
-				first = u.piece(need[i])
+				first = unpacking.piece(need[i])
 			}
 			if first != nil {
 				cancel(first) // and wait for those that are at work
@@ -285,7 +285,7 @@ func (f *fetching) use(ctx context.Context, need []piece) error {
 	if first != nil {
 		return first
 	}
-	return u.commit()
+	return unpacking.commit()
 }
 
 func (f *fetching) file(d format.Descriptor) string { return f.layers.Path(d.SHA256) }
@@ -332,26 +332,26 @@ func (f *fetching) while(ctx context.Context, file *os.File, try func(from place
 }
 
 // rest fetches the bytes that the file lacks, and hashes the whole file.
-func (f *fetching) rest(ctx context.Context, file *os.File, from place, d ocispec.Descriptor) error {
-	h := sha256.New()
+func (f *fetching) rest(ctx context.Context, file *os.File, from place, desc ocispec.Descriptor) error {
+	hash := sha256.New()
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	have, err := io.Copy(h, io.LimitReader(file, d.Size+1))
+	have, err := io.Copy(hash, io.LimitReader(file, desc.Size+1))
 	if err != nil {
 		return err
 	}
-	if have > d.Size {
-		return damaged(d, "too long")
+	if have > desc.Size {
+		return damaged(desc, "too long")
 	}
-	if have < d.Size || d.Size == 0 {
-		r, begin, err := from.open(ctx, d, have)
+	if have < desc.Size || desc.Size == 0 {
+		body, begin, err := from.open(ctx, desc, have)
 		if err != nil {
 			return err
 		}
-		defer r.Close()
+		defer body.Close()
 		if begin != have {
-			h.Reset()
+			hash.Reset()
 			if err := file.Truncate(0); err != nil {
 				return err
 			}
@@ -359,18 +359,18 @@ func (f *fetching) rest(ctx context.Context, file *os.File, from place, d ocispe
 				return err
 			}
 		}
-		n, err := io.Copy(io.MultiWriter(file, h), io.LimitReader(cas.Until(ctx, r), d.Size-begin+1))
+		n, err := io.Copy(io.MultiWriter(file, hash), io.LimitReader(cas.Until(ctx, body), desc.Size-begin+1))
 		switch {
 		case err != nil:
 			return err
-		case begin+n < d.Size:
+		case begin+n < desc.Size:
 			return io.ErrUnexpectedEOF
-		case begin+n > d.Size:
-			return damaged(d, fmt.Sprintf("more than %d bytes", d.Size))
+		case begin+n > desc.Size:
+			return damaged(desc, fmt.Sprintf("more than %d bytes", desc.Size))
 		}
 	}
-	if found := "sha256:" + hex.EncodeToString(h.Sum(nil)); found != d.Digest.String() {
-		return damaged(d, "found "+found)
+	if found := "sha256:" + hex.EncodeToString(hash.Sum(nil)); found != desc.Digest.String() {
+		return damaged(desc, "found "+found)
 	}
 	return nil
 }
@@ -390,7 +390,7 @@ type unpacking struct {
 	done chan error
 }
 
-func (u *unpacking) piece(p piece) error {
+func (u *unpacking) piece(piece piece) error {
 	if u.batch == nil {
 		var err error
 		if u.batch, err = u.store.Batch(u.ctx); err != nil {
@@ -398,30 +398,30 @@ func (u *unpacking) piece(p piece) error {
 		}
 		u.batches = append(u.batches, u.batch)
 	}
-	file, err := os.Open(u.file(p.Descriptor))
+	file, err := os.Open(u.file(piece.Descriptor))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	w := u.small(p)
-	if p.small == nil {
-		w = u.large(p)
+	w := u.small(piece)
+	if piece.small == nil {
+		w = u.large(piece)
 	}
-	err = format.Unpack(file, p.Descriptor, w)
-	if err == nil && p.small != nil {
+	err = format.Unpack(file, piece.Descriptor, w)
+	if err == nil && piece.small != nil {
 		err = w(nil)
 	}
-	if err == nil && p.last {
+	if err == nil && piece.last {
 		err = u.end()
 	}
 	if err != nil {
 		return err
 	}
-	u.place.progress(p.Length)
-	if !p.stays {
-		u.used = append(u.used, u.file(p.Descriptor))
+	u.place.progress(piece.Length)
+	if !piece.stays {
+		u.used = append(u.used, u.file(piece.Descriptor))
 	}
-	if u.bytes += p.Length; u.bytes >= batchBytes && u.pipe == nil {
+	if u.bytes += piece.Length; u.bytes >= batchBytes && u.pipe == nil {
 		return u.commit()
 	}
 	return nil

@@ -74,16 +74,16 @@ func (u *push) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &format.Manifest{Annotations: u.content.Annotations}
-	if m.Layers, err = u.layers(ctx, format.Parts(small), large); err != nil {
+	manifest := &format.Manifest{Annotations: u.content.Annotations}
+	if manifest.Layers, err = u.layers(ctx, format.Parts(small), large); err != nil {
 		return err
 	}
 	d := format.Blob(format.DocumentType, u.content.Document)
 	if err := u.send(ctx, d, u.content.Document); err != nil {
 		return err
 	}
-	m.Document = format.Descriptor{SHA256: d.Digest.String(), Size: d.Size, Digest: u.done.ID, Length: d.Size}
-	text, err := m.Append(nil)
+	manifest.Document = format.Descriptor{SHA256: d.Digest.String(), Size: d.Size, Digest: u.done.ID, Length: d.Size}
+	text, err := manifest.Append(nil)
 	if err == nil {
 		_, err = format.ParseManifest(text) // a manifest that can't be read is never written
 	}
@@ -91,7 +91,7 @@ func (u *push) all(ctx context.Context) error {
 		return err
 	}
 	self := format.Blob(ocispec.MediaTypeImageManifest, text)
-	u.done.Digest, u.done.Layers = self.Digest.String(), len(m.Layers)
+	u.done.Digest, u.done.Layers = self.Digest.String(), len(manifest.Layers)
 	if old != u.done.Digest {
 		if err := u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, "") }); err != nil {
 			return err
@@ -109,9 +109,9 @@ func (u *push) all(ctx context.Context) error {
 // current returns the digest of the manifest that the tag names now. Push doesn't replace a manifest that isn't a
 // bundle's.
 func (u *push) current(ctx context.Context) (string, error) {
-	var b []byte
+	var data []byte
 	err := u.again(ctx, func() (err error) {
-		b, err = u.at.manifest(ctx, u.done.Tag)
+		data, err = u.at.manifest(ctx, u.done.Tag)
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,21 +120,21 @@ func (u *push) current(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m, err := format.ParseManifest(b)
+	manifest, err := format.ParseManifest(data)
 	if err != nil {
 		return "", fault.New(fault.Conflict, "the tag names something else already: %s", fault.Of(err).Text).
-			Permanent().On("digest", format.Sum(b)).
+			Permanent().On("digest", format.Sum(data)).
 			On("reason", "foreign")
 	}
-	if u.content.Final && m.Document.Digest != u.done.ID {
+	if u.content.Final && manifest.Document.Digest != u.done.ID {
 		return "", fault.New(fault.Conflict, "the tag names something else already").Permanent().
-			On("digest", format.Sum(b))
+			On("digest", format.Sum(data))
 	}
 	u.known = map[cas.Digest][]format.Descriptor{}
-	for _, l := range m.Layers {
+	for _, l := range manifest.Layers {
 		u.known[l.Digest] = append(u.known[l.Digest], l)
 	}
-	return format.Sum(b), nil
+	return format.Sum(data), nil
 }
 
 // A maker makes layers one after the other.
@@ -159,18 +159,18 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 		free <- &maker{Layer: l}
 	}
 	err := cas.Parallel(ctx, makers, len(units), func(ctx context.Context, i int) error {
-		m := <-free
-		defer func() { free <- m }()
+		maker := <-free
+		defer func() { free <- maker }()
 		end := func() error {
-			d, err := u.finish(ctx, m.Layer)
+			d, err := u.finish(ctx, maker.Layer)
 			units[i] = append(units[i], d)
 			return err
 		}
 		if i >= len(small) {
-			m.texts = nil // small ones came before
-			return u.large(ctx, m.Layer, large[i-len(small)], end)
+			maker.texts = nil // small ones came before
+			return u.large(ctx, maker.Layer, large[i-len(small)], end)
 		}
-		return u.small(ctx, m, small[i], end)
+		return u.small(ctx, maker, small[i], end)
 	})
 	var all []format.Descriptor
 	for _, unit := range units {
@@ -233,7 +233,7 @@ func sameSize(want cas.Info, o cas.Object) error {
 }
 
 // large makes the layers of a large object.
-func (u *push) large(ctx context.Context, l *format.Layer, want cas.Info, end func() error) error {
+func (u *push) large(ctx context.Context, layer *format.Layer, want cas.Info, end func() error) error {
 	o, err := u.content.Source.Get(ctx, want.ID)
 	if err != nil {
 		return err
@@ -246,12 +246,12 @@ func (u *push) large(ctx context.Context, l *format.Layer, want cas.Info, end fu
 	r, buf := cas.Until(ctx, o), make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
-		for b := buf[:n]; len(b) > 0; {
+		for data := buf[:n]; len(data) > 0; {
 			if !open {
-				l.Begin()
+				layer.Begin()
 			}
-			n, ends := c.Next(b)
-			if err := l.Write(b[:n]); err != nil {
+			n, ends := c.Next(data)
+			if err := layer.Write(data[:n]); err != nil {
 				return err
 			}
 			if ends {
@@ -259,7 +259,7 @@ func (u *push) large(ctx context.Context, l *format.Layer, want cas.Info, end fu
 					return err
 				}
 			}
-			b, open = b[n:], !ends
+			data, open = data[n:], !ends
 		}
 		switch {
 		case err == io.EOF && open:
@@ -273,25 +273,25 @@ func (u *push) large(ctx context.Context, l *format.Layer, want cas.Info, end fu
 }
 
 // finish ends a layer and sends it, unless the place has an equal one.
-func (u *push) finish(ctx context.Context, l *format.Layer) (format.Descriptor, error) {
-	d, err := l.End()
+func (u *push) finish(ctx context.Context, layer *format.Layer) (format.Descriptor, error) {
+	descriptor, err := layer.End()
 	if err != nil {
-		return d, err
+		return descriptor, err
 	}
-	defer u.progress(d.Length)
-	at := d.Blob()
+	defer u.progress(descriptor.Length)
+	at := descriptor.Blob()
 	if has, err := u.has(ctx, at); has || err != nil {
-		return d, err
+		return descriptor, err
 	}
 	// Another release may have compressed the same bytes differently. The annotation is only its author's claim, so
 	// the layer is fetched and compared.
-	for _, other := range u.known[d.Digest] {
-		if other.SHA256 != d.SHA256 && other.Length == d.Length && u.equal(ctx, other) {
+	for _, other := range u.known[descriptor.Digest] {
+		if other.SHA256 != descriptor.SHA256 && other.Length == descriptor.Length && u.equal(ctx, other) {
 			u.count(other.Size, false)
 			return other, nil
 		}
 	}
-	return d, u.upload(ctx, at, l.Bytes())
+	return descriptor, u.upload(ctx, at, layer.Bytes())
 }
 
 // equal reports whether a blob of the place holds what its annotation says.

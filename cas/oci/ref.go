@@ -39,49 +39,49 @@ func ValidTag(tag string) bool {
 }
 
 // ParseReference reads a reference. String writes the same text again.
-func ParseReference(s string) (Reference, error) {
-	var r Reference
-	rest, layout := strings.CutPrefix(s, LayoutScheme)
+func ParseReference(text string) (Reference, error) {
+	var reference Reference
+	rest, layout := strings.CutPrefix(text, LayoutScheme)
 	if !layout {
 		var ok bool
-		if rest, ok = strings.CutPrefix(s, Scheme); !ok {
-			f := invalid(s, "expected oci://HOST/NAME[:TAG] or oci-layout:DIR[:TAG]")
-			host, _, _ := strings.Cut(s, "/")
-			if _, err := ParseReference(Scheme + s); err == nil && strings.ContainsAny(host, ".:") {
-				f.Because("did you mean " + Scheme + s + "?") // as docker and its like write it
+		if rest, ok = strings.CutPrefix(text, Scheme); !ok {
+			f := invalid(text, "expected oci://HOST/NAME[:TAG] or oci-layout:DIR[:TAG]")
+			host, _, _ := strings.Cut(text, "/")
+			if _, err := ParseReference(Scheme + text); err == nil && strings.ContainsAny(host, ".:") {
+				f.Because("did you mean " + Scheme + text + "?") // as docker and its like write it
 			}
-			return r, f
+			return reference, f
 		}
 	}
-	if len(s) > 4096 {
-		return r, invalid(s, "too long")
+	if len(text) > 4096 {
+		return reference, invalid(text, "too long")
 	}
 	if before, digest, ok := cutDigest(rest); ok {
 		if !format.ValidDigest(digest) {
-			return r, invalid(s, `a digest is "sha256:" and 64 lower-case hexadecimal digits`)
+			return reference, invalid(text, `a digest is "sha256:" and 64 lower-case hexadecimal digits`)
 		}
-		rest, r.Digest = before, digest
+		rest, reference.Digest = before, digest
 	}
 	if i := strings.LastIndexByte(rest, ':'); i >= 0 && !strings.ContainsAny(rest[i:], `/\`) &&
 		(layout || strings.Contains(rest[:i], "/")) {
-		if r.Tag, rest = rest[i+1:], rest[:i]; !ValidTag(r.Tag) {
-			return r, invalid(s, "a tag has 1 to 128 letters, digits, and _ . -")
+		if reference.Tag, rest = rest[i+1:], rest[:i]; !ValidTag(reference.Tag) {
+			return reference, invalid(text, "a tag has 1 to 128 letters, digits, and _ . -")
 		}
 	}
 	if layout {
-		if r.Dir = rest; rest == "" || strings.ContainsFunc(rest, func(c rune) bool { return c < ' ' }) {
-			return r, invalid(s, "a directory is missing")
+		if reference.Dir = rest; rest == "" || strings.ContainsFunc(rest, func(c rune) bool { return c < ' ' }) {
+			return reference, invalid(text, "a directory is missing")
 		}
-		return r, nil
+		return reference, nil
 	}
-	r.Host, r.Name, _ = strings.Cut(rest, "/")
-	if !validHost(r.Host) {
-		return r, invalid(s, "the host is invalid")
+	reference.Host, reference.Name, _ = strings.Cut(rest, "/")
+	if !validHost(reference.Host) {
+		return reference, invalid(text, "the host is invalid")
 	}
-	if !validName(r.Name) || len(r.Name) > 255 {
-		return r, invalid(s, "a name has lower-case letters, digits, and . _ - / between them")
+	if !validName(reference.Name) || len(reference.Name) > 255 {
+		return reference, invalid(text, "a name has lower-case letters, digits, and . _ - / between them")
 	}
-	return r, nil
+	return reference, nil
 }
 
 // cutDigest finds the digest at the end. A directory may have an "@" in its name.

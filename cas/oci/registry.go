@@ -36,45 +36,47 @@ type repository struct {
 	probed bool // whether remote knows if the server speaks TLS
 }
 
-func newRepository(r Reference, o *Options) (*repository, error) {
-	if o.Transport == nil {
-		return nil, fault.New(fault.Offline, "%s: the network is off", r.Repository()).On("reference", r.String())
+func newRepository(reference Reference, options *Options) (*repository, error) {
+	if options.Transport == nil {
+		return nil, fault.New(fault.Offline, "%s: the network is off", reference.Repository()).On("reference",
+			reference.String())
 	}
-	g := &guard.Guard{Next: o.Transport, Plain: o.PlainHTTP, Stall: o.stall}
-	at := &repository{host: r.Host}
+	g := &guard.Guard{Next: options.Transport, Plain: options.PlainHTTP, Stall: options.stall}
+	at := &repository{host: reference.Host}
 	var credential func(context.Context) (remote.Credential, error)
-	if o.Credential != nil {
+	if options.Credential != nil {
 		credential = func(ctx context.Context) (remote.Credential, error) {
-			found, err := o.Credential(ctx, r.Host)
+			found, err := options.Credential(ctx, reference.Host)
 			at.told.Store(&found)
 			return remote.Credential(found), err
 		}
 	}
-	at.remote = remote.New(r.Host, r.Name, &http.Client{Transport: g, CheckRedirect: guard.Follow}, credential)
-	at.probed = !o.PlainHTTP && !guard.Loopback(r.Host)
+	at.remote = remote.New(reference.Host, reference.Name, &http.Client{Transport: g, CheckRedirect: guard.Follow},
+		credential)
+	at.probed = !options.PlainHTTP && !guard.Loopback(reference.Host)
 	return at, nil
 }
 
 // denied completes an error about credentials: it tells missing ones from wrong ones and says how to set them. It
 // hides a secret that the registry repeats.
-func (r *repository) denied(f *fault.Error) {
-	if f.Code != fault.AuthRequired && f.Code != fault.AuthFailed {
+func (r *repository) denied(failure *fault.Error) {
+	if failure.Code != fault.AuthRequired && failure.Code != fault.AuthFailed {
 		return
 	}
 	if c := r.told.Load(); c != nil && *c != (Credential{}) {
-		for i := range f.Why {
+		for i := range failure.Why {
 			for _, secret := range []string{c.Password, c.Token} {
 				if secret != "" {
-					f.Why[i] = strings.ReplaceAll(f.Why[i], secret, "…")
+					failure.Why[i] = strings.ReplaceAll(failure.Why[i], secret, "…")
 				}
 			}
 		}
-		if f.Code == fault.AuthRequired {
-			f.Code, f.Text = fault.AuthFailed, "the registry refuses the credentials"
+		if failure.Code == fault.AuthRequired {
+			failure.Code, failure.Text = fault.AuthFailed, "the registry refuses the credentials"
 		}
 	}
-	f.Hint = nil
-	f.Try("rye auth set "+Scheme+r.host, "rye docs oci")
+	failure.Hint = nil
+	failure.Try("rye auth set "+Scheme+r.host, "rye docs oci")
 }
 
 // ready finds out whether the server speaks TLS, where plain HTTP is allowed.
@@ -136,11 +138,11 @@ func answer(resp *http.Response, what string) error {
 }
 
 // has asks by HEAD. A blob of another size counts as missing: a push then sends it.
-func (r *repository) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
+func (r *repository) has(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
 	if err := r.ready(ctx); err != nil {
 		return false, err
 	}
-	req, err := r.remote.Request(ctx, http.MethodHead, "/blobs/"+d.Digest.String())
+	req, err := r.remote.Request(ctx, http.MethodHead, "/blobs/"+desc.Digest.String())
 	if err != nil {
 		return false, err
 	}
@@ -151,18 +153,18 @@ func (r *repository) has(ctx context.Context, d ocispec.Descriptor) (bool, error
 	resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return resp.ContentLength < 0 || resp.ContentLength == d.Size, nil
+		return resp.ContentLength < 0 || resp.ContentLength == desc.Size, nil
 	case http.StatusNotFound:
 		return false, nil
 	}
-	return false, answer(resp, d.Digest.String())
+	return false, answer(resp, desc.Digest.String())
 }
 
-func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {
+func (r *repository) open(ctx context.Context, desc ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, 0, err
 	}
-	req, err := r.remote.Request(ctx, http.MethodGet, "/blobs/"+d.Digest.String())
+	req, err := r.remote.Request(ctx, http.MethodGet, "/blobs/"+desc.Digest.String())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -181,17 +183,17 @@ func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64)
 		if resp.StatusCode == http.StatusOK {
 			from = 0
 		}
-		if n := resp.ContentLength; n >= 0 && from+n != d.Size {
+		if n := resp.ContentLength; n >= 0 && from+n != desc.Size {
 			resp.Body.Close()
-			return nil, 0, wrongSize(d, from+n)
+			return nil, 0, wrongSize(desc, from+n)
 		}
 		return resp.Body, from, nil
 	case from > 0 && resp.StatusCode < 500: // the server has its own idea of ranges
 		resp.Body.Close()
-		return r.open(ctx, d, 0)
+		return r.open(ctx, desc, 0)
 	}
 	defer resp.Body.Close()
-	return nil, 0, answer(resp, d.Digest.String())
+	return nil, 0, answer(resp, desc.Digest.String())
 }
 
 func (r *repository) put(ctx context.Context, d ocispec.Descriptor, b []byte) error {

@@ -234,13 +234,13 @@ func (o *openFolder) open(st *Staged) (*os.Root, error) {
 		return o.root, nil
 	}
 	o.close()
-	r, err := st.dir.Folder(name, st.whole != nil)
+	root, err := st.dir.Folder(name, st.whole != nil)
 	if err != nil {
 		return nil, err
 	}
-	*o = openFolder{dir: st.dir, name: name, root: r}
+	*o = openFolder{dir: st.dir, name: name, root: root}
 	if hasRename {
-		o.file, _ = r.Open(".")
+		o.file, _ = root.Open(".")
 		o.from = o.file
 	}
 	if st.whole != nil {
@@ -249,7 +249,7 @@ func (o *openFolder) open(st *Staged) (*os.Root, error) {
 			return nil, err
 		}
 	}
-	return r, nil
+	return root, nil
 }
 
 func (o *openFolder) close() {
@@ -265,14 +265,14 @@ func (o *openFolder) close() {
 
 // move renames one staged file, unless its destination has changed since the caller read it.
 func (b *Batch) move(at *openFolder, st *Staged) error {
-	r, err := at.open(st)
+	root, err := at.open(st)
 	if err != nil {
 		return err
 	}
 	base := path.Base(st.Name)
 	if st.before != nil {
 		var now fs.FileInfo
-		if now, err = r.Lstat(base); err == nil && !same(now, st.before) {
+		if now, err = root.Lstat(base); err == nil && !same(now, st.before) {
 			return st.dir.Changed(st.Name)
 		}
 	}
@@ -283,7 +283,7 @@ func (b *Batch) move(at *openFolder, st *Staged) error {
 			err = renameNew(at.from, st.part, at.file, base)
 		}
 		if errors.Is(err, errors.ErrUnsupported) && st.whole == nil {
-			err = In{Root: r}.Place(st.part, base, st.before == nil)
+			err = In{Root: root}.Place(st.part, base, st.before == nil)
 		}
 	}
 	switch {

@@ -39,12 +39,12 @@ func (s *site) createBelow(name string, mode fs.FileMode, write func(io.Writer) 
 
 // setMode sets the mode of a new file if the process's umask or a default ACL of the directory has changed it. It
 // checks only one file of each mode, because all files of a site have the same umask and ACL.
-func (s *site) setMode(f *newFile, mode fs.FileMode) error {
+func (s *site) setMode(newFile *newFile, mode fs.FileMode) error {
 	asMade, known := s.modes.Load(mode)
 	if !known {
 		var st unix.Stat_t
-		if err := again(func() error { return unix.Fstat(f.fd, &st) }); err != nil {
-			return &fs.PathError{Op: "stat", Path: f.name, Err: err}
+		if err := again(func() error { return unix.Fstat(newFile.fd, &st) }); err != nil {
+			return &fs.PathError{Op: "stat", Path: newFile.name, Err: err}
 		}
 		asMade = fs.FileMode(st.Mode).Perm() == mode.Perm()
 		s.modes.Store(mode, asMade)
@@ -52,8 +52,8 @@ func (s *site) setMode(f *newFile, mode fs.FileMode) error {
 	if asMade.(bool) {
 		return nil
 	}
-	if err := again(func() error { return unix.Fchmod(f.fd, uint32(mode.Perm())) }); err != nil {
-		return &fs.PathError{Op: "chmod", Path: f.name, Err: err}
+	if err := again(func() error { return unix.Fchmod(newFile.fd, uint32(mode.Perm())) }); err != nil {
+		return &fs.PathError{Op: "chmod", Path: newFile.name, Err: err}
 	}
 	return nil
 }

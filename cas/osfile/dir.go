@@ -37,21 +37,21 @@ func (d *Dir) Where(name string) string { return filepath.Join(d.dir, filepath.F
 
 // Folder opens a directory below d, and creates it if it is missing and mayMake is true. The caller closes it.
 func (d *Dir) Folder(name string, mayMake bool) (*os.Root, error) {
-	r, err := d.Root.OpenRoot(".")
+	root, err := d.Root.OpenRoot(".")
 	if err != nil || name == "." {
-		return r, err
+		return root, err
 	}
 	at := ""
 	for segment := range strings.SplitSeq(name, "/") {
 		at = path.Join(at, segment)
-		next, err := d.enter(r, segment, at, mayMake)
-		r.Close()
+		next, err := d.enter(root, segment, at, mayMake)
+		root.Close()
 		if err != nil {
 			return nil, err
 		}
-		r = next
+		root = next
 	}
-	return r, nil
+	return root, nil
 }
 
 // enter opens a directory. It tries again if another process replaces the directory meanwhile.
@@ -66,13 +66,13 @@ func (d *Dir) enter(r *os.Root, segment, at string, mayMake bool) (next *os.Root
 
 var errReplaced = errors.New("it was replaced meanwhile")
 
-func (d *Dir) enterNow(r *os.Root, segment, at string, mayMake bool) (*os.Root, error) {
-	before, err := r.Lstat(segment)
+func (d *Dir) enterNow(root *os.Root, segment, at string, mayMake bool) (*os.Root, error) {
+	before, err := root.Lstat(segment)
 	if mayMake && errors.Is(err, fs.ErrNotExist) {
-		if err := r.Mkdir(segment, d.mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := root.Mkdir(segment, d.mode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, d.About(at, err)
 		}
-		before, err = r.Lstat(segment)
+		before, err = root.Lstat(segment)
 	}
 	if err != nil {
 		return nil, d.About(at, err)
@@ -80,7 +80,7 @@ func (d *Dir) enterNow(r *os.Root, segment, at string, mayMake bool) (*os.Root, 
 	if !before.IsDir() {
 		return nil, d.notDir(at, before)
 	}
-	next, err := r.OpenRoot(segment)
+	next, err := root.OpenRoot(segment)
 	if err != nil {
 		return nil, d.About(at, err)
 	}
@@ -125,15 +125,15 @@ func PlainOp(op string) string {
 // Read reads a regular file; it returns nil for a missing one. It refuses a link, because a write would replace the
 // link.
 func (d *Dir) Read(name string, most int64) ([]byte, error) {
-	r, err := d.Folder(path.Dir(name), false)
+	root, err := d.Folder(path.Dir(name), false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	fi, err := r.Lstat(path.Base(name))
+	defer root.Close()
+	fi, err := root.Lstat(path.Base(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -145,7 +145,7 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 	case fi.Size() > most:
 		return nil, fault.New(fault.Limit, "%q has more than %d bytes", d.Where(name), most)
 	}
-	b, err := r.ReadFile(path.Base(name))
+	b, err := root.ReadFile(path.Base(name))
 	return b, d.About(name, err)
 }
 

@@ -40,19 +40,19 @@ func (in In) Create(name string, mode fs.FileMode, write func(*os.File) error) e
 		return err
 	}
 	// Nonblock has no effect on a regular file and saves Go four system calls.
-	f, err := in.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|Nonblock, mode)
+	file, err := in.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|Nonblock, mode)
 	if err != nil {
 		return err
 	}
 	if err = in.Hook.Do("write", name); err == nil {
-		err = write(f)
+		err = write(file)
 	}
 	if err == nil && !in.Lazy {
 		if err = in.Hook.Do("sync", name); err == nil {
-			err = f.Sync()
+			err = file.Sync()
 		}
 	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, file.Close())
 }
 
 // Place renames a file. With exclusive, an existing file is fs.ErrExist.

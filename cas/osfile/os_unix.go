@@ -42,13 +42,13 @@ func flock(fd uintptr, how int) error {
 	}
 }
 
-// wait sleeps in the system until f is locked or ctx has ended. The sleep can't be interrupted, so it uses a duplicate
-// of the descriptor: both refer to one open file and so to one lock. A caller that gives up leaves the sleeper behind,
-// which releases the lock as soon as it gets it.
-func wait(ctx context.Context, f *os.File, how Mode) error {
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+// wait sleeps in the system until file is locked or ctx has ended. The sleep can't be interrupted, so it uses a
+// duplicate of the descriptor: both refer to one open file and so to one lock. A caller that gives up leaves the
+// sleeper behind, which releases the lock as soon as it gets it.
+func wait(ctx context.Context, file *os.File, how Mode) error {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+		return &os.PathError{Op: "lock", Path: file.Name(), Err: err}
 	}
 	slept := make(chan error) // unbuffered: the receiver of a value owns the lock
 	go func() {
@@ -66,7 +66,7 @@ func wait(ctx context.Context, f *os.File, how Mode) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+		return &os.PathError{Op: "lock", Path: file.Name(), Err: err}
 	}
 	return nil
 }

@@ -14,20 +14,20 @@ const (
 	Nonblock = 0
 )
 
-func tryLock(f *os.File, how Mode) (bool, error) {
+func tryLock(file *os.File, how Mode) (bool, error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if how == Exclusive {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
 	}
 	// A byte far behind any content, so that the file can be read while it is locked.
 	at := windows.Overlapped{OffsetHigh: 1 << 30}
-	switch err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &at); err {
+	switch err := windows.LockFileEx(windows.Handle(file.Fd()), flags, 0, 1, 0, &at); err {
 	case nil:
 		return true, nil
 	case windows.ERROR_LOCK_VIOLATION, windows.ERROR_IO_PENDING:
 		return false, nil
 	default:
-		return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+		return false, &os.PathError{Op: "lock", Path: file.Name(), Err: err}
 	}
 }
 

@@ -54,8 +54,8 @@ func TryLock(f *os.File, how Mode) (bool, error) { return tryLock(f, how) }
 
 // Lock locks an open file. It waits for at most the time most, then returns Busy. If ctx ends first, it returns
 // ctx's cause. On every error it closes the file, so that a lock granted too late is released.
-func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
-	ok, err := tryLock(f, how)
+func Lock(ctx context.Context, file *os.File, how Mode, most time.Duration) error {
+	ok, err := tryLock(file, how)
 	if ok {
 		return nil
 	}
@@ -63,12 +63,12 @@ func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		bounded, cancel := context.WithTimeoutCause(ctx, most, Busy(f.Name(), most))
+		bounded, cancel := context.WithTimeoutCause(ctx, most, Busy(file.Name(), most))
 		defer cancel()
-		err = wait(bounded, f, how)
+		err = wait(bounded, file, how)
 	}
 	if err != nil {
-		f.Close()
+		file.Close()
 	}
 	return err
 }
@@ -78,18 +78,18 @@ func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 // the lock.
 func OpenLocked(ctx context.Context, path string, how Mode, most time.Duration) (*os.File, error) {
 	for end := time.Now().Add(most); ; {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|Nonblock, 0o600)
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|Nonblock, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		if err := Lock(ctx, f, how, most); err != nil {
+		if err := Lock(ctx, file, how, most); err != nil {
 			return nil, err
 		}
-		same, err := StandsAt(f, path)
+		same, err := StandsAt(file, path)
 		if same {
-			return f, nil
+			return file, nil
 		}
-		f.Close()
+		file.Close()
 		switch {
 		case err != nil:
 			return nil, err

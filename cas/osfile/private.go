@@ -38,7 +38,7 @@ func OpenPrivate(path string, secret bool) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, checkPrivate(path, info, true, "", 0)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|NoFollow|Nonblock, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|NoFollow|Nonblock, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -46,32 +46,33 @@ func OpenPrivate(path string, secret bool) (*os.File, error) {
 	if secret {
 		forbidden = 0o077
 	}
-	info, err := f.Stat()
+	info, err := file.Stat()
 	if err == nil {
 		err = checkPrivate(path, info, info.Mode().IsRegular(), "regular file", forbidden)
 	}
 	if err != nil {
-		f.Close()
+		file.Close()
 		return nil, err
 	}
-	return f, nil
+	return file, nil
 }
 
 func checkPrivate(path string, info fs.FileInfo, right bool, kind string, forbidden fs.FileMode) error {
 	owner, known := ownerOf(info)
-	e := &UnsafeError{Path: path}
+	unsafeError := &UnsafeError{Path: path}
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
-		e.By, e.Text = "link", "is a symbolic link"
+		unsafeError.By, unsafeError.Text = "link", "is a symbolic link"
 	case !right:
-		e.By, e.Text = "kind", "is not a "+kind
+		unsafeError.By, unsafeError.Text = "kind", "is not a "+kind
 	case known && owner != os.Geteuid():
-		e.By, e.Text = "owner", fmt.Sprintf("belongs to user %d, expected %d", owner, os.Geteuid())
+		unsafeError.By, unsafeError.Text = "owner", fmt.Sprintf("belongs to user %d, expected %d", owner, os.Geteuid())
 	case known && mode.Perm()&forbidden != 0:
-		e.By, e.Text = "mode", fmt.Sprintf("has mode %#o, which gives others access: expected %#o", mode.Perm(),
+		unsafeError.By, unsafeError.Text = "mode", fmt.Sprintf(
+			"has mode %#o, which gives others access: expected %#o", mode.Perm(),
 			mode.Perm()&^forbidden)
 	default:
 		return nil
 	}
-	return e
+	return unsafeError
 }

@@ -56,12 +56,12 @@ func (b *Batch) Build(d *Dir, name string) (*Folder, error) {
 	return &Folder{batch: b, dir: d, name: name, whole: w}, nil
 }
 
-func (b *Batch) build(d *Dir, name string) (*whole, error) {
+func (b *Batch) build(folder *Dir, name string) (*whole, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.known(d, name)
-	if w == nil {
-		in, at, err := d.existing(name)
+	known := b.known(folder, name)
+	if known == nil {
+		in, at, err := folder.existing(name)
 		if err != nil {
 			return nil, err
 		}
@@ -69,18 +69,18 @@ func (b *Batch) build(d *Dir, name string) (*whole, error) {
 			in.Close()
 			return nil, nil
 		}
-		s := b.siteIn(d, at, in)
+		s := b.siteIn(folder, at, in)
 		if s == nil {
 			return nil, nil
 		}
 		segment, _, _ := strings.Cut(s.below(name), "/")
-		w = &whole{site: s, name: path.Join(at, segment)}
-		b.wholes[place{d, w.name}] = w
+		known = &whole{site: s, name: path.Join(at, segment)}
+		b.wholes[place{folder, known.name}] = known
 	}
-	if err := w.site.mkdir(w.site.below(name), d.mode); err != nil {
-		return nil, d.About(name, err)
+	if err := known.site.mkdir(known.site.below(name), folder.mode); err != nil {
+		return nil, folder.About(name, err)
 	}
-	return w, nil
+	return known, nil
 }
 
 // known returns the whole that is a directory or contains it, or nil.
@@ -95,21 +95,21 @@ func (b *Batch) known(d *Dir, name string) *whole {
 
 // siteIn returns the site in an open directory, which it keeps or closes. If no site can be created it returns nil:
 // a Folder at the destination then works, or its error is the one to report.
-func (b *Batch) siteIn(d *Dir, name string, in *os.Root) *site {
-	s := b.sites[place{d, name}]
-	if s != nil || len(b.sites) == mostSites {
+func (b *Batch) siteIn(folder *Dir, name string, in *os.Root) *site {
+	found := b.sites[place{folder, name}]
+	if found != nil || len(b.sites) == mostSites {
 		in.Close()
-		return s
+		return found
 	}
-	b.sweep(d, name)
-	if s = openSite(name, in); s == nil {
+	b.sweep(folder, name)
+	if found = openSite(name, in); found == nil {
 		return nil
 	}
 	if b.sites == nil {
 		b.sites, b.wholes = make(map[place]*site), make(map[place]*whole)
 	}
-	b.sites[place{d, name}] = s
-	return s
+	b.sites[place{folder, name}] = found
+	return found
 }
 
 // existing opens the deepest existing directory on the path name, and returns its name.
@@ -124,8 +124,8 @@ func (d *Dir) existing(name string) (*os.Root, string, error) {
 }
 
 // stays returns an error unless the site's parent directory is still at its path.
-func (s *site) stays(d *Dir) error {
-	r, err := d.Folder(s.name, false)
+func (s *site) stays(folder *Dir) error {
+	r, err := folder.Folder(s.name, false)
 	if err != nil {
 		return err
 	}
@@ -133,10 +133,10 @@ func (s *site) stays(d *Dir) error {
 	now, err := r.Stat(".")
 	was, werr := s.in.Stat(".")
 	if err := errors.Join(err, werr); err != nil {
-		return d.About(s.name, err)
+		return folder.About(s.name, err)
 	}
 	if !os.SameFile(now, was) {
-		return d.Changed(s.name)
+		return folder.Changed(s.name)
 	}
 	return nil
 }
@@ -184,18 +184,18 @@ func (s *site) claim() bool {
 // lockSite opens and locks a site that no process holds. It returns nil if it can't, or if the site was removed or
 // replaced meanwhile.
 func lockSite(in *os.Root, name string) *os.File {
-	d, err := in.Open(name)
+	file, err := in.Open(name)
 	if err != nil {
 		return nil
 	}
-	if held, _ := TryLock(d, Exclusive); held {
-		mine, err := d.Stat()
+	if held, _ := TryLock(file, Exclusive); held {
+		mine, err := file.Stat()
 		now, nerr := in.Lstat(name)
 		if err == nil && nerr == nil && os.SameFile(mine, now) {
-			return d
+			return file
 		}
 	}
-	d.Close()
+	file.Close()
 	return nil
 }
 
@@ -279,25 +279,25 @@ func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
 	}
 	var checked *site // the last site for which stays has succeeded
 	for _, st := range wholes {
-		w := st.whole
-		if w.begun.Load() != files[w] {
+		whole := st.whole
+		if whole.begun.Load() != files[whole] {
 			continue
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if w.site != checked {
-			checked = w.site
+		if whole.site != checked {
+			checked = whole.site
 			if err := checked.stays(st.dir); err != nil {
 				return err
 			}
 		}
-		base := path.Base(w.name)
-		err := renameNew(w.site.dir, base, w.site.into, base)
+		base := path.Base(whole.name)
+		err := renameNew(whole.site.dir, base, whole.site.into, base)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return st.dir.About(w.name, err)
+			return st.dir.About(whole.name, err)
 		}
-		w.moved = err == nil
+		whole.moved = err == nil
 	}
 	return nil
 }

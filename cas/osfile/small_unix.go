@@ -21,7 +21,7 @@ func readSmall(path string, most int64) (b []byte, regular bool, err error) {
 // ReadEntry reads a small regular file in an open directory, and follows no link. It returns the bytes, in the
 // memory of into if they fit, and the permissions. For another type of file it returns only the type, without
 // opening the file. If another process replaces the file at this moment, ReadEntry reads the new one.
-func ReadEntry(dir *os.File, name string, into []byte, most int64) (b []byte, mode fs.FileMode, err error) {
+func ReadEntry(dir *os.File, name string, into []byte, most int64) (data []byte, mode fs.FileMode, err error) {
 	fd := int(dir.Fd())
 	for range 100 {
 		var st unix.Stat_t
@@ -37,9 +37,9 @@ func ReadEntry(dir *os.File, name string, into []byte, most int64) (b []byte, mo
 		default:
 			return nil, fs.ModeIrregular, nil
 		}
-		if b, mode, err = readAt(fd, name, into, unix.O_NOFOLLOW, most); err == nil && mode.IsRegular() ||
+		if data, mode, err = readAt(fd, name, into, unix.O_NOFOLLOW, most); err == nil && mode.IsRegular() ||
 			err != nil && !isLink(err) {
-			return b, mode, err
+			return data, mode, err
 		}
 	}
 	return nil, fs.ModeIrregular, nil
@@ -51,7 +51,7 @@ func isLink(err error) bool {
 }
 
 // readAt opens a file and reads it. The mode that it returns has the permissions and whether the file is regular.
-func readAt(dir int, path string, into []byte, flags int, most int64) (b []byte, mode fs.FileMode, err error) {
+func readAt(dir int, path string, into []byte, flags int, most int64) (data []byte, mode fs.FileMode, err error) {
 	bad := func(op string, err error) ([]byte, fs.FileMode, error) {
 		return nil, 0, &fs.PathError{Op: op, Path: path, Err: err}
 	}
@@ -74,23 +74,23 @@ func readAt(dir int, path string, into []byte, flags int, most int64) (b []byte,
 	if st.Size > most {
 		return nil, mode, ErrLarge
 	}
-	b = slices.Grow(into[:0], int(st.Size)+1)
+	data = slices.Grow(into[:0], int(st.Size)+1)
 	for {
 		n := 0
-		room := b[len(b):min(int64(cap(b)), most+1)]
+		room := data[len(data):min(int64(cap(data)), most+1)]
 		if err := again(func() (err error) {
 			n, err = unix.Read(fd, room)
 			return err
 		}); err != nil {
 			return bad("read", err)
 		}
-		switch b = b[:len(b)+n]; {
-		case int64(len(b)) > most:
+		switch data = data[:len(data)+n]; {
+		case int64(len(data)) > most:
 			return nil, mode, ErrLarge
-		case n == 0 || n < len(room) && int64(len(b)) == st.Size: // the whole file, shorter than the buffer
-			return b, mode, nil
-		case len(b) == cap(b): // the file grew meanwhile
-			b = append(b, 0)[:len(b)]
+		case n == 0 || n < len(room) && int64(len(data)) == st.Size: // the whole file, shorter than the buffer
+			return data, mode, nil
+		case len(data) == cap(data): // the file grew meanwhile
+			data = append(data, 0)[:len(data)]
 		}
 	}
 }

@@ -38,36 +38,36 @@ func (h Hook) WriteFile(path string, mode fs.FileMode, exclusive bool, write fun
 	if err := h.Do("create", path); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*")
+	file, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*")
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
 		bad.Path = path // the name that the caller knows
 	}
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	if err = h.Do("write", f.Name()); err == nil {
-		err = write(f)
+	defer os.Remove(file.Name())
+	if err = h.Do("write", file.Name()); err == nil {
+		err = write(file)
 	}
 	if err == nil {
-		err = f.Chmod(mode)
+		err = file.Chmod(mode)
 	}
 	if err == nil {
-		err = h.Do("sync", f.Name())
+		err = h.Do("sync", file.Name())
 	}
 	if err == nil {
-		err = f.Sync()
+		err = file.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
+	if err = errors.Join(err, file.Close()); err == nil {
 		err = h.Do("name", path)
 	}
 	if err != nil {
 		return err
 	}
 	if exclusive {
-		err = os.Link(f.Name(), path) // a link never replaces a file
+		err = os.Link(file.Name(), path) // a link never replaces a file
 	} else {
-		err = os.Rename(f.Name(), path)
+		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
 		return err
@@ -132,18 +132,18 @@ func BytesOf(b []byte) func(io.Writer) error {
 func OpenRegular(path string) (*os.File, error) {
 	// The check is on the open file, which no process can replace. Without O_NONBLOCK, a pipe would wait for a
 	// writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|Nonblock, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|Nonblock, 0)
 	if err != nil {
 		return nil, err
 	}
-	fi, err := f.Stat()
+	fi, err := file.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
 		err = fault.New(fault.Files, "%q is not a regular file", path)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, file.Close())
 	}
-	return f, nil
+	return file, nil
 }
 
 // ErrLarge is the error for a file above the size limit.

@@ -43,20 +43,20 @@ type span struct {
 	class  class
 }
 
-// classify returns the class of r, which must be at most unicode.MaxRune.
-func classify(r rune) class {
-	if page := uint32(r) >> 8; clean[page/64]>>(page%64)&1 == 1 || ' ' <= r && r < 0x7f {
+// classify returns the class of char, which must be at most unicode.MaxRune.
+func classify(char rune) class {
+	if page := uint32(char) >> 8; clean[page/64]>>(page%64)&1 == 1 || ' ' <= char && char < 0x7f {
 		return 0
 	}
 	lo, hi := 0, len(spans)
 	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); spans[mid].hi < r {
+		if mid := int(uint(lo+hi) / 2); spans[mid].hi < char {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	if lo < len(spans) && spans[lo].lo <= r {
+	if lo < len(spans) && spans[lo].lo <= char {
 		return spans[lo].class
 	}
 	return 0

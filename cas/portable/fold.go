@@ -31,41 +31,41 @@ func Fold(name string) string {
 
 // foldUnicode completes Fold: done is folded already, and rest begins with a character that isn't ASCII.
 func foldUnicode(done []byte, rest string) string {
-	var b strings.Builder
-	b.Grow(len(done) + len(rest) + 8)
-	b.Write(done)
+	var text strings.Builder
+	text.Grow(len(done) + len(rest) + 8)
+	text.Write(done)
 	for i := 0; i < len(rest); {
 		r, size := utf8.DecodeRuneInString(rest[i:])
 		if r == utf8.RuneError {
-			b.WriteString(rest[i : i+size])
+			text.WriteString(rest[i : i+size])
 		} else if one, several := foldRune(r); several != "" {
-			b.WriteString(several)
+			text.WriteString(several)
 		} else {
-			b.WriteRune(one)
+			text.WriteRune(one)
 		}
 		i += size
 	}
-	if s := b.String(); !norm.NFC.IsNormalString(s) {
+	if s := text.String(); !norm.NFC.IsNormalString(s) {
 		return norm.NFC.String(s)
 	}
-	return b.String()
+	return text.String()
 }
 
-// foldASCII appends the fold of name to b and reports whether it is ASCII. It stops at the first character whose
+// foldASCII appends the fold of name to data and reports whether it is ASCII. It stops at the first character whose
 // fold isn't, which soon ends the comparison with a reserved name.
-func foldASCII(b []byte, name string) ([]byte, bool) {
+func foldASCII(data []byte, name string) ([]byte, bool) {
 	for _, r := range name {
 		one, several := foldRune(r)
 		switch {
 		case several == "" && one < utf8.RuneSelf:
-			b = append(b, byte(one))
+			data = append(data, byte(one))
 		case several != "" && isASCII(several):
-			b = append(b, several...)
+			data = append(data, several...)
 		default:
-			return b, false
+			return data, false
 		}
 	}
-	return b, true
+	return data, true
 }
 
 func isASCII(s string) bool {
@@ -105,17 +105,17 @@ type foldOne struct {
 	to string
 }
 
-// foldRune returns the fold of r: several code points, or if several is empty, one, which may be r itself.
-func foldRune(r rune) (one rune, several string) {
-	i := sort.Search(len(foldRuns), func(i int) bool { return foldRuns[i].hi >= r })
+// foldRune returns the fold of char: several code points, or if several is empty, one, which may be char itself.
+func foldRune(char rune) (one rune, several string) {
+	i := sort.Search(len(foldRuns), func(i int) bool { return foldRuns[i].hi >= char })
 	if i < len(foldRuns) {
-		if f := &foldRuns[i]; f.lo <= r && (r-f.lo)%f.stride == 0 {
-			return r + f.delta, ""
+		if f := &foldRuns[i]; f.lo <= char && (char-f.lo)%f.stride == 0 {
+			return char + f.delta, ""
 		}
 	}
-	i = sort.Search(len(foldFull), func(i int) bool { return foldFull[i].r >= r })
-	if i < len(foldFull) && foldFull[i].r == r {
-		return r, foldFull[i].to
+	i = sort.Search(len(foldFull), func(i int) bool { return foldFull[i].r >= char })
+	if i < len(foldFull) && foldFull[i].r == char {
+		return char, foldFull[i].to
 	}
-	return r, ""
+	return char, ""
 }

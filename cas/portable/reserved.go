@@ -122,7 +122,7 @@ func droppingPrefix(name string) bool {
 	default:
 		return false
 	}
-	for _, p := range [...]struct {
+	for _, rule := range [...]struct {
 		prefix, rest string
 		min          int
 	}{
@@ -131,10 +131,10 @@ func droppingPrefix(name string) bool {
 		{".nfs", hexDigits, 8},
 		{".fuse_hidden", hexDigits, 8},
 	} {
-		if len(name) < len(p.prefix)+p.min || !equalFold(name[:len(p.prefix)], p.prefix) {
+		if len(name) < len(rule.prefix)+rule.min || !equalFold(name[:len(rule.prefix)], rule.prefix) {
 			continue
 		}
-		return p.rest == "" || strings.Trim(name[len(p.prefix):], p.rest) == ""
+		return rule.rest == "" || strings.Trim(name[len(rule.prefix):], rule.rest) == ""
 	}
 	return false
 }

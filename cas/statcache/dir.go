@@ -67,27 +67,27 @@ func (d *Dir) encode(now Moment) []byte {
 	for i := range d.Subs {
 		size += dirHead + len(d.Subs[i].Name)
 	}
-	b := order.AppendUint64(make([]byte, 0, size), now.Boot)
-	b = order.AppendUint64(b, uint64(now.Wall))
-	b = order.AppendUint64(b, uint64(now.Up))
-	b = append(b, d.Tree[:]...)
-	b = order.AppendUint32(b, uint32(len(d.Files)))
-	b = order.AppendUint32(b, uint32(len(d.Subs)))
+	data := order.AppendUint64(make([]byte, 0, size), now.Boot)
+	data = order.AppendUint64(data, uint64(now.Wall))
+	data = order.AppendUint64(data, uint64(now.Up))
+	data = append(data, d.Tree[:]...)
+	data = order.AppendUint32(data, uint32(len(d.Files)))
+	data = order.AppendUint32(data, uint32(len(d.Subs)))
 	for i := range d.Files {
 		f := &d.Files[i]
-		b = order.AppendUint64(b, f.Stamp.Ino)
-		b = order.AppendUint64(b, uint64(f.Stamp.Size))
-		b = order.AppendUint64(b, uint64(f.Stamp.Mtime))
-		b = order.AppendUint64(b, uint64(f.Stamp.Ctime))
-		b = order.AppendUint32(b, f.Stamp.Mode)
-		b = append(b, f.Digest[:]...)
-		b = append(append(b, byte(len(f.Name))), f.Name...)
+		data = order.AppendUint64(data, f.Stamp.Ino)
+		data = order.AppendUint64(data, uint64(f.Stamp.Size))
+		data = order.AppendUint64(data, uint64(f.Stamp.Mtime))
+		data = order.AppendUint64(data, uint64(f.Stamp.Ctime))
+		data = order.AppendUint32(data, f.Stamp.Mode)
+		data = append(data, f.Digest[:]...)
+		data = append(append(data, byte(len(f.Name))), f.Name...)
 	}
 	for i := range d.Subs {
 		s := &d.Subs[i]
-		b = append(append(append(b, s.Digest[:]...), byte(len(s.Name))), s.Name...)
+		data = append(append(append(data, s.Digest[:]...), byte(len(s.Name))), s.Name...)
 	}
-	return b
+	return data
 }
 
 // A Known is a remembered Dir.

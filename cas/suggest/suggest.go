@@ -43,33 +43,33 @@ func Names(word string, names []string) []string {
 // short is the length of words up to which Distance allocates nothing.
 const short = 132
 
-// Distance counts the fewest insertions, deletions, replacements and swaps of neighbours that turn a into b and
+// Distance counts the fewest insertions, deletions, replacements and swaps of neighbours that turn a into to and
 // change nothing twice. If that is more than limit, it returns some number above limit.
-func Distance[T byte | rune](a, b []T, limit int) int {
-	if len(a)-len(b) > limit || len(b)-len(a) > limit {
+func Distance[T byte | rune](from, to []T, limit int) int {
+	if len(from)-len(to) > limit || len(to)-len(from) > limit {
 		return limit + 1
 	}
 	var stack [3][short + 1]int
 	rows := [3][]int{stack[0][:], stack[1][:], stack[2][:]}
-	if len(b) > short {
+	if len(to) > short {
 		for i := range rows {
-			rows[i] = make([]int, len(b)+1)
+			rows[i] = make([]int, len(to)+1)
 		}
 	}
-	for j := range len(b) + 1 {
+	for j := range len(to) + 1 {
 		rows[0][j] = j
 	}
-	for i := 1; i <= len(a); i++ {
+	for i := 1; i <= len(from); i++ {
 		row, above, before := rows[i%3], rows[(i+2)%3], rows[(i+1)%3]
 		row[0] = i
 		least := i
-		for j := 1; j <= len(b); j++ {
+		for j := 1; j <= len(to); j++ {
 			change := 1
-			if a[i-1] == b[j-1] {
+			if from[i-1] == to[j-1] {
 				change = 0
 			}
 			d := min(above[j]+1, row[j-1]+1, above[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+			if i > 1 && j > 1 && from[i-1] == to[j-2] && from[i-2] == to[j-1] {
 				d = min(d, before[j-2]+1)
 			}
 			row[j] = d
@@ -79,5 +79,5 @@ func Distance[T byte | rune](a, b []T, limit int) int {
 			return limit + 1
 		}
 	}
-	return rows[len(a)%3][len(b)]
+	return rows[len(from)%3][len(to)]
 }

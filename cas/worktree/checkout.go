@@ -56,33 +56,35 @@ const (
 
 // Checkout creates the directory dst from the tree root, which it reads from src. The parent of dst must exist. On any
 // error dst is unchanged, and when Checkout returns without one dst is complete.
-func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string, o CheckoutOptions) (_ CheckoutResult,
+func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string,
+	checkoutOptions CheckoutOptions) (_ CheckoutResult,
 	err error) {
 	if root.Kind != cas.TreeKind {
 		return CheckoutResult{}, fault.New(fault.Validation, "%s is not a tree", root)
 	}
-	if o.MaxFiles <= 0 {
-		o.MaxFiles = 4 << 20
+	if checkoutOptions.MaxFiles <= 0 {
+		checkoutOptions.MaxFiles = 4 << 20
 	}
-	o.windowFiles, o.windowDirs = cmp.Or(o.windowFiles, windowFiles), cmp.Or(o.windowDirs, windowDirs)
-	s, err := openSite(dst, o)
+	checkoutOptions.windowFiles, checkoutOptions.windowDirs = cmp.Or(checkoutOptions.windowFiles, windowFiles),
+		cmp.Or(checkoutOptions.windowDirs, windowDirs)
+	site, err := openSite(dst, checkoutOptions)
 	if err != nil {
 		return CheckoutResult{}, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	c := &checkout{CheckoutOptions: o, src: src, paths: s.target}
-	c.buffers.New = func() any { return new([readWhole]byte) }
-	defer c.closeAll()
-	if err := c.run(ctx, root.Digest); err != nil {
+	defer func() { err = errors.Join(err, site.close()) }()
+	checkout := &checkout{CheckoutOptions: checkoutOptions, src: src, paths: site.target}
+	checkout.buffers.New = func() any { return new([readWhole]byte) }
+	defer checkout.closeAll()
+	if err := checkout.run(ctx, root.Digest); err != nil {
 		return CheckoutResult{}, err
 	}
 	if ctx.Err() != nil {
 		return CheckoutResult{}, context.Cause(ctx)
 	}
-	if err := s.publish(); err != nil {
+	if err := site.publish(); err != nil {
 		return CheckoutResult{}, err
 	}
-	return CheckoutResult{Files: c.files.Load(), Dirs: c.dirs, Bytes: c.bytes.Load()}, nil
+	return CheckoutResult{Files: checkout.files.Load(), Dirs: checkout.dirs, Bytes: checkout.bytes.Load()}, nil
 }
 
 // A target is an open directory that a checkout fills. It never follows names in it. Its methods are safe for
@@ -197,30 +199,30 @@ func (c *checkout) makeDirs(ctx context.Context, dirs []*outDir) error {
 	return nil
 }
 
-// plan queues the entries of d.
-func (c *checkout) plan(d *outDir) error {
+// plan queues the entries of dir.
+func (c *checkout) plan(dir *outDir) error {
 	c.dirs++
-	c.planned += int64(len(d.entries))
+	c.planned += int64(len(dir.entries))
 	if c.planned > c.MaxFiles {
 		return tooMuch("files", c.MaxFiles)
 	}
-	for i := range d.entries {
-		e := &d.entries[i]
-		if len(d.rel)+1+len(e.Name) > maxPath {
-			return located(join(d.rel, e.Name), checkName(d.rel, e.Name))
+	for i := range dir.entries {
+		e := &dir.entries[i]
+		if len(dir.rel)+1+len(e.Name) > maxPath {
+			return located(join(dir.rel, e.Name), checkName(dir.rel, e.Name))
 		}
 		if e.Mode == cas.Dir {
-			d.subs++
-			c.stack = append(c.stack, &outDir{parent: d, name: e.Name, rel: join(d.rel, e.Name), tree: e.Digest})
+			dir.subs++
+			c.stack = append(c.stack, &outDir{parent: dir, name: e.Name, rel: join(dir.rel, e.Name), tree: e.Digest})
 			continue
 		}
-		c.window = append(c.window, outFile{d, e})
+		c.window = append(c.window, outFile{dir, e})
 		if c.size += e.Size; c.size < 0 || c.MaxBytes > 0 && c.size > c.MaxBytes {
 			return tooMuch("bytes", c.MaxBytes)
 		}
 	}
-	if d.parent != nil {
-		d.parent.subs--
+	if dir.parent != nil {
+		dir.parent.subs--
 	}
 	return nil
 }
@@ -269,31 +271,31 @@ func (c *checkout) closeAll() {
 }
 
 // write creates the files of the window that have the same bytes, beginning at the position first.
-func (c *checkout) write(o cas.Object, u *uniqueIDs, first int32) error {
-	for at := first; at >= 0; at = u.next[at] {
-		if f := &c.window[at]; f.e.Size != o.Size {
+func (c *checkout) write(object cas.Object, uniqueIDs *uniqueIDs, first int32) error {
+	for at := first; at >= 0; at = uniqueIDs.next[at] {
+		if f := &c.window[at]; f.e.Size != object.Size {
 			return located(join(f.d.rel, f.e.Name),
-				fmt.Errorf("%s has %d bytes; its tree lists %d", o.ID, o.Size, f.e.Size))
+				fmt.Errorf("%s has %d bytes; its tree lists %d", object.ID, object.Size, f.e.Size))
 		}
 	}
-	if o.Size > readWhole {
-		return c.writeLong(o, u, first)
+	if object.Size > readWhole {
+		return c.writeLong(object, uniqueIDs, first)
 	}
 	buf := c.buffers.Get().(*[readWhole]byte)
 	defer c.buffers.Put(buf)
-	b := buf[:o.Size]
-	if _, err := io.ReadFull(o, b); err != nil {
-		return damaged(o, err)
+	b := buf[:object.Size]
+	if _, err := io.ReadFull(object, b); err != nil {
+		return damaged(object, err)
 	}
-	if err := atEnd(o); err != nil {
+	if err := atEnd(object); err != nil {
 		return err
 	}
-	for at := first; at >= 0; at = u.next[at] {
+	for at := first; at >= 0; at = uniqueIDs.next[at] {
 		f := &c.window[at]
 		if err := f.d.t.write(f.e.Name, f.e.Mode, b); err != nil {
 			return located(join(f.d.rel, f.e.Name), err)
 		}
-		c.progress(1, o.Size)
+		c.progress(1, object.Size)
 	}
 	return nil
 }

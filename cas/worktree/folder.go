@@ -108,11 +108,11 @@ func (f rootFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	if !before.Mode().IsRegular() {
 		return nil, statcache.Stamp{}, describe(before.Mode())
 	}
-	r, err := f.r.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
+	file, err := f.r.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
 		return nil, statcache.Stamp{}, escaped(err)
 	}
-	fi, err := r.Stat()
+	fi, err := file.Stat()
 	if err == nil && !os.SameFile(before, fi) {
 		err = errSwapped
 	}
@@ -120,10 +120,10 @@ func (f rootFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 		err = describe(fi.Mode())
 	}
 	if err != nil {
-		r.Close()
+		file.Close()
 		return nil, statcache.Stamp{}, err
 	}
-	return r, statcache.StampOf(fi), nil
+	return file, statcache.StampOf(fi), nil
 }
 
 // escaped returns errSwapped if os.Root, not the system, has refused to open a file: a link out of the root has
@@ -143,19 +143,19 @@ func (f rootFolder) sub(name string) (folder, folderInfo, error) {
 	if !before.IsDir() {
 		return nil, folderInfo{}, describe(before.Mode())
 	}
-	r, err := f.r.OpenRoot(name)
+	root, err := f.r.OpenRoot(name)
 	if err != nil {
 		return nil, folderInfo{}, escaped(err)
 	}
-	fi, err := r.Stat(".")
+	fi, err := root.Stat(".")
 	if err == nil && !os.SameFile(before, fi) {
 		err = errSwapped
 	}
 	if err != nil {
-		r.Close()
+		root.Close()
 		return nil, folderInfo{}, err
 	}
-	return rootInfo(r)
+	return rootInfo(root)
 }
 
 func (f rootFolder) close() error { return f.r.Close() }

@@ -63,13 +63,13 @@ func retry(f func() error) error {
 const execBit = unix.S_IXUSR
 
 // list allocates all names as one string, so that a directory costs two allocations.
-func (f fdFolder) list(b *listBuffer, into []name) ([]name, error) {
-	if b.b == nil {
-		b.b = make([]byte, 64<<10)
+func (f fdFolder) list(listBuffer *listBuffer, into []name) ([]name, error) {
+	if listBuffer.b == nil {
+		listBuffer.b = make([]byte, 64<<10)
 	}
-	b.arena, b.ends = b.arena[:0], b.ends[:0]
+	listBuffer.arena, listBuffer.ends = listBuffer.arena[:0], listBuffer.ends[:0]
 	for {
-		n, err := unix.ReadDirent(int(f), b.b)
+		n, err := unix.ReadDirent(int(f), listBuffer.b)
 		if err == unix.EINTR {
 			continue
 		}
@@ -79,12 +79,12 @@ func (f fdFolder) list(b *listBuffer, into []name) ([]name, error) {
 		if n <= 0 {
 			break
 		}
-		if into, err = b.parse(b.b[:n], into); err != nil {
+		if into, err = listBuffer.parse(listBuffer.b[:n], into); err != nil {
 			return nil, err
 		}
 	}
-	all, from := string(b.arena), int32(0)
-	for i, end := range b.ends {
+	all, from := string(listBuffer.arena), int32(0)
+	for i, end := range listBuffer.ends {
 		into[i].name = all[from:end]
 		from = end
 	}
@@ -94,26 +94,26 @@ func (f fdFolder) list(b *listBuffer, into []name) ([]name, error) {
 var errDirent = errors.New("the kernel returned a malformed directory entry")
 
 // parse reads entries as getdents64 returns them: inode (8), offset (8), length (2), type (1), name, NUL.
-func (b *listBuffer) parse(d []byte, into []name) ([]name, error) {
+func (b *listBuffer) parse(data []byte, into []name) ([]name, error) {
 	const head = 19
-	for len(d) > 0 {
-		if len(d) < head {
+	for len(data) > 0 {
+		if len(data) < head {
 			return nil, errDirent
 		}
-		n := int(binary.NativeEndian.Uint16(d[16:]))
-		if n <= head || n > len(d) {
+		n := int(binary.NativeEndian.Uint16(data[16:]))
+		if n <= head || n > len(data) {
 			return nil, errDirent
 		}
-		text := d[head:n]
+		text := data[head:n]
 		if end := bytes.IndexByte(text, 0); end >= 0 {
 			text = text[:end]
 		}
-		if ino := binary.NativeEndian.Uint64(d); ino != 0 && string(text) != "." && string(text) != ".." {
+		if ino := binary.NativeEndian.Uint64(data); ino != 0 && string(text) != "." && string(text) != ".." {
 			b.arena = append(b.arena, text...)
 			b.ends = append(b.ends, int32(len(b.arena)))
-			into = append(into, name{mode: direntMode(d[18])})
+			into = append(into, name{mode: direntMode(data[18])})
 		}
-		d = d[n:]
+		data = data[n:]
 	}
 	return into, nil
 }

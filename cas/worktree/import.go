@@ -64,7 +64,7 @@ func changed(path string, found error) error {
 
 // Import puts the directory or file at path into batch and returns its ID. It does not commit the batch. It follows
 // symbolic links in path itself, and none below it.
-func Import(ctx context.Context, batch cas.Batch, path string, o Options) (Result, error) {
+func Import(ctx context.Context, batch cas.Batch, path string, options Options) (Result, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return Result{}, err
@@ -75,20 +75,20 @@ func Import(ctx context.Context, batch cas.Batch, path string, o Options) (Resul
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m := &importer{Options: o, ctx: ctx, cancel: cancel, batch: batch, root: abs}
-	m.wake.L = &m.mu
-	if m.Workers <= 0 {
-		m.Workers = runtime.GOMAXPROCS(0)
+	importer := &importer{Options: options, ctx: ctx, cancel: cancel, batch: batch, root: abs}
+	importer.wake.L = &importer.mu
+	if importer.Workers <= 0 {
+		importer.Workers = runtime.GOMAXPROCS(0)
 	}
 	if fi.IsDir() {
-		err = m.importDir()
+		err = importer.importDir()
 	} else {
-		err = m.importFile(fi)
+		err = importer.importFile(fi)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	return m.result(), nil
+	return importer.result(), nil
 }
 
 // An importer is one Import.
@@ -205,7 +205,7 @@ func (m *importer) push(j job) {
 
 // work takes jobs until the stack is empty and no busy worker can push another.
 func (m *importer) work() {
-	w := newWorker()
+	worker := newWorker()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for {
@@ -220,7 +220,7 @@ func (m *importer) work() {
 		m.stack = m.stack[:len(m.stack)-1]
 		m.busy++
 		m.mu.Unlock()
-		err := m.do(w, j)
+		err := m.do(worker, j)
 		if err != nil {
 			m.cancel(err)
 		}
@@ -229,18 +229,18 @@ func (m *importer) work() {
 	}
 }
 
-func (m *importer) do(w *worker, j job) error {
+func (m *importer) do(worker *worker, j job) error {
 	var err error
 	if j.n == 0 {
-		err = m.list(w, j.d)
+		err = m.list(worker, j.d)
 	} else {
-		err = m.filesOf(w, j.d, j.from, j.n)
+		err = m.filesOf(worker, j.d, j.from, j.n)
 	}
 	j.d.release()
 	if err != nil {
 		return err
 	}
-	return m.done(w, j.d)
+	return m.done(worker, j.d)
 }
 
 // progress counts work and reports it.

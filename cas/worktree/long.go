@@ -10,34 +10,34 @@ import (
 
 // writeLong writes a file that doesn't fit into memory and then, once its digest is verified, copies it to the other
 // places. The system copies it without passing the bytes through this process, and shares them if the file system can.
-func (c *checkout) writeLong(o cas.Object, u *uniqueIDs, first int32) (err error) {
+func (c *checkout) writeLong(object cas.Object, uniqueIDs *uniqueIDs, first int32) (err error) {
 	f := &c.window[first]
-	w, err := f.d.t.create(f.e.Name, f.e.Mode)
+	file, err := f.d.t.create(f.e.Name, f.e.Mode)
 	if err != nil {
 		return located(join(f.d.rel, f.e.Name), err)
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	if err := c.copyLong(w, o); err != nil {
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := c.copyLong(file, object); err != nil {
 		return err
 	}
 	c.progress(1, 0)
-	for at := u.next[first]; at >= 0; at = u.next[at] {
+	for at := uniqueIDs.next[first]; at >= 0; at = uniqueIDs.next[at] {
 		f := &c.window[at]
-		if err := clone(f, w); err != nil {
+		if err := clone(f, file); err != nil {
 			return located(join(f.d.rel, f.e.Name), err)
 		}
-		c.progress(1, o.Size)
+		c.progress(1, object.Size)
 	}
 	return nil
 }
 
-func (c *checkout) copyLong(w io.Writer, o cas.Object) error {
+func (c *checkout) copyLong(w io.Writer, object cas.Object) error {
 	buf := c.buffers.Get().(*[readWhole]byte)
 	defer c.buffers.Put(buf)
-	for left := o.Size; left > 0; {
-		n, err := io.ReadFull(o, buf[:min(left, readWhole)])
+	for left := object.Size; left > 0; {
+		n, err := io.ReadFull(object, buf[:min(left, readWhole)])
 		if err != nil {
-			return damaged(o, err)
+			return damaged(object, err)
 		}
 		if _, err := w.Write(buf[:n]); err != nil {
 			return err
@@ -45,7 +45,7 @@ func (c *checkout) copyLong(w io.Writer, o cas.Object) error {
 		left -= int64(n)
 		c.progress(0, int64(n))
 	}
-	return atEnd(o)
+	return atEnd(object)
 }
 
 // clone creates a file with the bytes of a file that was just written.

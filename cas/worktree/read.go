@@ -17,26 +17,26 @@ const readWhole = 256 << 10
 var errGrowing = errors.New("it kept growing")
 
 // readFile stores a file and computes its digest.
-func (m *importer) readFile(w *worker, d *dir, f *file) error {
-	r, s, err := d.f.open(f.name)
+func (m *importer) readFile(worker *worker, dir *dir, file *file) error {
+	body, stamp, err := dir.f.open(file.name)
 	if err != nil {
-		return m.swapped(m.pathOf(d, f.name), err)
+		return m.swapped(m.pathOf(dir, file.name), err)
 	}
-	defer r.Close()
-	f.mode, f.stamp = modeFor(s.Mode), statcache.Stamp{}
-	n, err := readSome(r, w.buf, s.Size)
+	defer body.Close()
+	file.mode, file.stamp = modeFor(stamp.Mode), statcache.Stamp{}
+	n, err := readSome(body, worker.buf, stamp.Size)
 	if err != nil {
-		return located(m.pathOf(d, f.name), err)
+		return located(m.pathOf(dir, file.name), err)
 	}
-	if n < len(w.buf) {
-		f.size = int64(n)
-		f.digest, err = m.batch.PutBytes(m.ctx, cas.Blob, w.buf[:n])
+	if n < len(worker.buf) {
+		file.size = int64(n)
+		file.digest, err = m.batch.PutBytes(m.ctx, cas.Blob, worker.buf[:n])
 		if m.Look != nil && err == nil {
-			err = m.Look(f.path, bytes.NewReader(w.buf[:n]))
+			err = m.Look(file.path, bytes.NewReader(worker.buf[:n]))
 		}
-		m.progress(1, f.size)
+		m.progress(1, file.size)
 	} else {
-		err = m.stream(d, f, io.MultiReader(bytes.NewReader(w.buf[:n]), r), s.Size)
+		err = m.stream(dir, file, io.MultiReader(bytes.NewReader(worker.buf[:n]), body), stamp.Size)
 	}
 	if err != nil {
 		return err
@@ -44,8 +44,8 @@ func (m *importer) readFile(w *worker, d *dir, f *file) error {
 	m.read.Add(1)
 	if m.Cache != nil {
 		m.Cache.Count(0, 1)
-		if f.size == s.Size && s.Dev == d.info.dev && m.begin.Settled(s.Mtime, s.Ctime) {
-			f.stamp = s
+		if file.size == stamp.Size && stamp.Dev == dir.info.dev && m.begin.Settled(stamp.Mtime, stamp.Ctime) {
+			file.stamp = stamp
 		}
 	}
 	return nil
@@ -69,23 +69,23 @@ func readSome(r io.Reader, buf []byte, size int64) (n int, err error) {
 }
 
 // stream stores a long file.
-func (m *importer) stream(d *dir, f *file, r io.Reader, size int64) error {
-	s := &streamed{m: m, r: r, left: growth(size)}
+func (m *importer) stream(dir *dir, file *file, r io.Reader, size int64) error {
+	streamed := &streamed{m: m, r: r, left: growth(size)}
 	put := func(r io.Reader) error {
 		info, err := m.batch.Put(m.ctx, cas.Blob, r)
-		f.digest, f.size = info.Digest, info.Size
+		file.digest, file.size = info.Digest, info.Size
 		return err
 	}
 	read := put
 	if m.Look != nil {
-		read = func(r io.Reader) error { return both(r, put, func(r io.Reader) error { return m.Look(f.path, r) }) }
+		read = func(r io.Reader) error { return both(r, put, func(r io.Reader) error { return m.Look(file.path, r) }) }
 	}
-	err := read(s)
-	if s.err != nil && m.ctx.Err() == nil {
-		if s.err == errGrowing {
-			return changed(m.pathOf(d, f.name), errGrowing)
+	err := read(streamed)
+	if streamed.err != nil && m.ctx.Err() == nil {
+		if streamed.err == errGrowing {
+			return changed(m.pathOf(dir, file.name), errGrowing)
 		}
-		return located(m.pathOf(d, f.name), s.err)
+		return located(m.pathOf(dir, file.name), streamed.err)
 	}
 	if err != nil {
 		return err
@@ -94,8 +94,8 @@ func (m *importer) stream(d *dir, f *file, r io.Reader, size int64) error {
 	return nil
 }
 
-// both runs two functions at once, and each reads all of r.
-func both(r io.Reader, first, second func(r io.Reader) error) error {
+// both runs two functions at once, and each reads all of in.
+func both(in io.Reader, first, second func(r io.Reader) error) error {
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
@@ -106,7 +106,7 @@ func both(r io.Reader, first, second func(r io.Reader) error) error {
 		pr.CloseWithError(err)
 		done <- err
 	}()
-	err := first(io.TeeReader(r, pw))
+	err := first(io.TeeReader(in, pw))
 	pw.CloseWithError(err)
 	return cmp.Or(err, <-done)
 }

@@ -74,38 +74,38 @@ func (d *dir) abandon() {
 }
 
 // list opens a directory and reads its names. Other workers take its subdirectories and most of its files.
-func (m *importer) list(w *worker, d *dir) error {
-	if d.parent != nil {
-		ok, err := m.open(d)
+func (m *importer) list(worker *worker, folder *dir) error {
+	if folder.parent != nil {
+		ok, err := m.open(folder)
 		if !ok || err != nil {
 			return err
 		}
 	}
 	var err error
-	if w.names, err = d.f.list(&w.list, w.names[:0]); err != nil {
-		return located(cmp.Or(d.rel, m.root), err)
+	if worker.names, err = folder.f.list(&worker.list, worker.names[:0]); err != nil {
+		return located(cmp.Or(folder.rel, m.root), err)
 	}
-	slices.SortFunc(w.names, func(a, b name) int { return cmp.Compare(a.name, b.name) })
-	if err := m.sort(w, d); err != nil {
+	slices.SortFunc(worker.names, func(a, b name) int { return cmp.Compare(a.name, b.name) })
+	if err := m.sort(worker, folder); err != nil {
 		return err
 	}
 	if m.problems.full() {
 		return nil
 	}
-	m.recall(d)
-	d.expect(int32(len(d.subs)))
-	for i := len(d.subs) - 1; i >= 0; i-- {
-		m.push(job{d: &dir{parent: d, rel: join(d.rel, d.subs[i].Name), at: i}})
+	m.recall(folder)
+	folder.expect(int32(len(folder.subs)))
+	for i := len(folder.subs) - 1; i >= 0; i-- {
+		m.push(job{d: &dir{parent: folder, rel: join(folder.rel, folder.subs[i].Name), at: i}})
 	}
 	if m.problems.any() {
 		return nil
 	}
-	for from := share; from < len(d.files); from += share {
-		d.expect(1)
-		m.push(job{d: d, from: from, n: min(share, len(d.files)-from)})
+	for from := share; from < len(folder.files); from += share {
+		folder.expect(1)
+		m.push(job{d: folder, from: from, n: min(share, len(folder.files)-from)})
 	}
-	if n := min(share, len(d.files)); n > 0 {
-		return m.filesOf(w, d, 0, n)
+	if n := min(share, len(folder.files)); n > 0 {
+		return m.filesOf(worker, folder, 0, n)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (m *importer) swapped(path string, err error) error {
 }
 
 // sort separates files, directories, and entries that are left out or refused.
-func (m *importer) sort(w *worker, d *dir) error {
+func (m *importer) sort(w *worker, dir *dir) error {
 	files, subs := 0, 0
 	for i := range w.names {
 		if w.names[i].mode == fs.ModeDir {
@@ -146,12 +146,12 @@ func (m *importer) sort(w *worker, d *dir) error {
 			files++
 		}
 	}
-	d.files, d.subs = make([]file, 0, files), make([]statcache.Sub, 0, subs)
+	dir.files, dir.subs = make([]file, 0, files), make([]statcache.Sub, 0, subs)
 	for _, n := range w.names {
 		if n.mode == unknownMode {
-			s, err := d.f.stat(n.name)
+			s, err := dir.f.stat(n.name)
 			if err != nil {
-				return m.swapped(join(d.rel, n.name), err)
+				return m.swapped(join(dir.rel, n.name), err)
 			}
 			n.mode = modeOf(s.Mode)
 		}
@@ -161,27 +161,27 @@ func (m *importer) sort(w *worker, d *dir) error {
 		}
 		path := ""
 		if m.Skip != nil || m.Files != nil || m.Look != nil {
-			path = join(d.rel, n.name)
+			path = join(dir.rel, n.name)
 		}
 		if m.Skip != nil && m.Skip(path, n.mode == fs.ModeDir) {
 			m.leftBySkip.Add(1)
 			continue
 		}
-		if err := checkName(d.rel, n.name); err != nil {
-			m.problems.add(join(d.rel, n.name), err)
+		if err := checkName(dir.rel, n.name); err != nil {
+			m.problems.add(join(dir.rel, n.name), err)
 			continue
 		}
 		switch n.mode {
 		case 0:
-			d.files = append(d.files, file{name: n.name, path: path})
+			dir.files = append(dir.files, file{name: n.name, path: path})
 		case fs.ModeDir:
-			d.subs = append(d.subs, statcache.Sub{Name: n.name})
+			dir.subs = append(dir.subs, statcache.Sub{Name: n.name})
 		default:
-			m.problems.add(join(d.rel, n.name), describe(n.mode))
+			m.problems.add(join(dir.rel, n.name), describe(n.mode))
 		}
 	}
-	if len(d.files)+len(d.subs) > cas.MaxTreeEntries {
-		return located(cmp.Or(d.rel, m.root), errTooMany)
+	if len(dir.files)+len(dir.subs) > cas.MaxTreeEntries {
+		return located(cmp.Or(dir.rel, m.root), errTooMany)
 	}
 	return nil
 }
@@ -199,39 +199,39 @@ func checkName(rel, name string) error {
 	return portable.CheckName(name)
 }
 
-// recall looks up the cache's records of d's files.
-func (m *importer) recall(d *dir) {
-	d.fresh = true
-	if m.Cache == nil || !d.info.stamps {
+// recall looks up the cache's records of dir's files.
+func (m *importer) recall(dir *dir) {
+	dir.fresh = true
+	if m.Cache == nil || !dir.info.stamps {
 		return
 	}
-	d.old = m.Cache.Get(m.ctx, d.info.dev, absOf(m.root, d.rel), m.begin)
-	if d.old == nil {
+	dir.old = m.Cache.Get(m.ctx, dir.info.dev, absOf(m.root, dir.rel), m.begin)
+	if dir.old == nil {
 		return
 	}
-	d.fresh = false
-	files := d.files
-	for r := range d.old.Files() {
+	dir.fresh = false
+	files := dir.files
+	for r := range dir.old.Files() {
 		for len(files) > 0 && files[0].name < string(r.Name()) {
 			files = files[1:]
 		}
 		if len(files) > 0 && files[0].name == string(r.Name()) {
 			files[0].record = r
 		} else {
-			d.fresh = true // a file was deleted
+			dir.fresh = true // a file was deleted
 		}
 	}
 }
 
-// filesOf finds the digests of n of d's files: remembered digests first, with one question to the store, the rest by
+// filesOf finds the digests of n of dir's files: remembered digests first, with one question to the store, the rest by
 // reading.
-func (m *importer) filesOf(w *worker, d *dir, from, n int) error {
+func (m *importer) filesOf(worker *worker, dir *dir, from, n int) error {
 	if m.problems.any() {
 		return nil
 	}
-	files := d.files[from : from+n]
-	if d.old != nil {
-		if err := m.remembered(w, d, files); err != nil {
+	files := dir.files[from : from+n]
+	if dir.old != nil {
+		if err := m.remembered(worker, dir, files); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (m *importer) filesOf(w *worker, d *dir, from, n int) error {
 			if m.ctx.Err() != nil {
 				return context.Cause(m.ctx)
 			}
-			if err := m.readFile(w, d, f); err != nil {
+			if err := m.readFile(worker, dir, f); err != nil {
 				return err
 			}
 		}
@@ -249,24 +249,26 @@ func (m *importer) filesOf(w *worker, d *dir, from, n int) error {
 }
 
 // remembered uses the remembered digests of unchanged files that the store has.
-func (m *importer) remembered(w *worker, d *dir, files []file) error {
-	w.ids, w.at = w.ids[:0], w.at[:0]
+func (m *importer) remembered(worker *worker, d *dir, files []file) error {
+	worker.ids, worker.at = worker.ids[:0], worker.at[:0]
 	for i := range files {
-		f := &files[i]
-		if f.record.IsZero() {
+		file := &files[i]
+		if file.record.IsZero() {
 			continue
 		}
-		s, err := d.f.stat(f.name)
+		s, err := d.f.stat(file.name)
 		if err != nil {
-			return m.swapped(join(d.rel, f.name), err)
+			return m.swapped(join(d.rel, file.name), err)
 		}
-		if s != f.record.Stamp() {
+		if s != file.record.Stamp() {
 			continue
 		}
-		f.stamp, f.size, f.mode, f.digest, f.known = s, s.Size, modeFor(s.Mode), f.record.Digest(), true
-		w.ids, w.at = append(w.ids, cas.ID{Kind: cas.Blob, Digest: f.digest}), append(w.at, int32(i))
+		file.stamp, file.size, file.mode, file.digest, file.known = s, s.Size, modeFor(s.Mode),
+			file.record.Digest(), true
+		worker.ids, worker.at = append(worker.ids, cas.ID{Kind: cas.Blob, Digest: file.digest}),
+			append(worker.at, int32(i))
 	}
-	missing, err := m.batch.Missing(m.ctx, w.ids)
+	missing, err := m.batch.Missing(m.ctx, worker.ids)
 	if err != nil {
 		return err
 	}
@@ -275,8 +277,8 @@ func (m *importer) remembered(w *worker, d *dir, files []file) error {
 		for _, id := range missing {
 			lacks[id] = true
 		}
-		for i, id := range w.ids {
-			files[w.at[i]].known = !lacks[id]
+		for i, id := range worker.ids {
+			files[worker.at[i]].known = !lacks[id]
 		}
 	}
 	var count, bytes int64
@@ -298,21 +300,21 @@ func modeFor(mode uint32) cas.Mode {
 	return cas.File
 }
 
-// done ends one job of d. If it was the last, it makes d's tree and ends d in its parent, and so on.
-func (m *importer) done(w *worker, d *dir) error {
-	for d.open.Add(-1) == 0 {
+// done ends one job of dir. If it was the last, it makes dir's tree and ends dir in its parent, and so on.
+func (m *importer) done(w *worker, dir *dir) error {
+	for dir.open.Add(-1) == 0 {
 		if m.problems.any() {
-			if d.parent == nil {
+			if dir.parent == nil {
 				return nil
 			}
-			d = d.parent
+			dir = dir.parent
 			continue
 		}
-		tree, err := m.makeTree(w, d)
+		tree, err := m.makeTree(w, dir)
 		if err != nil {
 			return err
 		}
-		if d.parent == nil {
+		if dir.parent == nil {
 			m.id = cas.ID{Kind: cas.TreeKind, Digest: tree}
 			return nil
 		}
@@ -320,72 +322,73 @@ func (m *importer) done(w *worker, d *dir) error {
 			m.emptyDirs.Add(1)
 			tree = cas.Digest{}
 		}
-		d.parent.subs[d.at].Digest = tree
-		d = d.parent
+		dir.parent.subs[dir.at].Digest = tree
+		dir = dir.parent
 	}
 	return nil
 }
 
 // makeTree puts the tree of a directory whose entries are all finished.
-func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
-	if m.Files != nil && len(d.files) > 0 {
-		w.listed = w.listed[:0]
-		for i := range d.files {
-			f := &d.files[i]
-			w.listed = append(w.listed, File{f.path,
+func (m *importer) makeTree(worker *worker, dir *dir) (cas.Digest, error) {
+	if m.Files != nil && len(dir.files) > 0 {
+		worker.listed = worker.listed[:0]
+		for i := range dir.files {
+			f := &dir.files[i]
+			worker.listed = append(worker.listed, File{f.path,
 				cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size},
 				!f.known})
 		}
-		m.Files(w.listed)
+		m.Files(worker.listed)
 	}
-	if !d.fresh && d.unchanged() {
-		w.ids = append(w.ids[:0], cas.ID{Kind: cas.TreeKind, Digest: d.old.Tree()})
-		missing, err := m.batch.Missing(m.ctx, w.ids)
+	if !dir.fresh && dir.unchanged() {
+		worker.ids = append(worker.ids[:0], cas.ID{Kind: cas.TreeKind, Digest: dir.old.Tree()})
+		missing, err := m.batch.Missing(m.ctx, worker.ids)
 		if err != nil {
 			return cas.Digest{}, err
 		}
 		if len(missing) == 0 {
 			m.dirs.Add(1)
-			return d.old.Tree(), nil
+			return dir.old.Tree(), nil
 		}
 	}
-	w.entries = merged(w.entries[:0], d)
+	worker.entries = merged(worker.entries[:0], dir)
 	var err error
-	if w.tree, err = cas.AppendTree(w.tree[:0], w.entries); err != nil {
+	if worker.tree, err = cas.AppendTree(worker.tree[:0], worker.entries); err != nil {
 		if te, ok := errors.AsType[*cas.TreeError](err); ok {
-			m.problems.add(join(d.rel, te.Name), te.Err)
+			m.problems.add(join(dir.rel, te.Name), te.Err)
 			return cas.Digest{}, nil
 		}
-		return cas.Digest{}, located(cmp.Or(d.rel, m.root), err)
+		return cas.Digest{}, located(cmp.Or(dir.rel, m.root), err)
 	}
-	if len(w.entries) == 0 && d.parent != nil {
+	if len(worker.entries) == 0 && dir.parent != nil {
 		return cas.EmptyTree, nil
 	}
 	m.dirs.Add(1)
-	tree, err := m.batch.PutBytes(m.ctx, cas.TreeKind, w.tree)
+	tree, err := m.batch.PutBytes(m.ctx, cas.TreeKind, worker.tree)
 	if err != nil {
 		return cas.Digest{}, err
 	}
-	if m.Cache != nil && d.info.stamps {
-		m.remember(w, d, tree)
+	if m.Cache != nil && dir.info.stamps {
+		m.remember(worker, dir, tree)
 	}
 	return tree, nil
 }
 
-// remember writes those of d's files to the cache that are safe to remember.
-func (m *importer) remember(w *worker, d *dir, tree cas.Digest) {
-	w.recall = w.recall[:0]
-	for i := range d.files {
-		if f := &d.files[i]; f.stamp != (statcache.Stamp{}) {
-			w.recall = append(w.recall, statcache.File{Name: f.name, Stamp: f.stamp, Digest: f.digest})
+// remember writes those of dir's files to the cache that are safe to remember.
+func (m *importer) remember(worker *worker, dir *dir, tree cas.Digest) {
+	worker.recall = worker.recall[:0]
+	for i := range dir.files {
+		if f := &dir.files[i]; f.stamp != (statcache.Stamp{}) {
+			worker.recall = append(worker.recall, statcache.File{Name: f.name, Stamp: f.stamp, Digest: f.digest})
 		}
 	}
-	if len(w.recall) < len(d.files) {
+	if len(worker.recall) < len(dir.files) {
 		// If a file isn't recorded, the next import can't notice its removal.
 		tree = cas.Digest{}
 	}
-	now := &statcache.Dir{Dev: d.info.dev, Path: absOf(m.root, d.rel), Tree: tree, Files: w.recall, Subs: d.subs}
-	m.Cache.Put(m.ctx, d.old, now, m.begin)
+	now := &statcache.Dir{Dev: dir.info.dev, Path: absOf(m.root, dir.rel), Tree: tree, Files: worker.recall,
+		Subs: dir.subs}
+	m.Cache.Put(m.ctx, dir.old, now, m.begin)
 }
 
 // unchanged reports whether the remembered tree matches the directory now.

@@ -46,31 +46,31 @@ type site struct {
 }
 
 // openSite checks that dst may be created and creates the site.
-func openSite(dst string, o CheckoutOptions) (*site, error) {
+func openSite(dst string, checkoutOptions CheckoutOptions) (*site, error) {
 	abs, err := filepath.Abs(dst)
 	if err != nil {
 		return nil, err
 	}
-	s := &site{dst: abs, base: filepath.Base(abs)}
+	site := &site{dst: abs, base: filepath.Base(abs)}
 	if filepath.Dir(abs) == abs {
 		return nil, &DestinationError{Path: abs, Why: "is the root of the file system"}
 	}
-	if err := forbidden(abs, o); err != nil {
+	if err := forbidden(abs, checkoutOptions); err != nil {
 		return nil, err
 	}
-	if s.parent, err = os.OpenRoot(filepath.Dir(abs)); err != nil {
+	if site.parent, err = os.OpenRoot(filepath.Dir(abs)); err != nil {
 		return nil, err
 	}
-	if err := s.begin(o); err != nil {
-		s.parent.Close()
+	if err := site.begin(checkoutOptions); err != nil {
+		site.parent.Close()
 		return nil, err
 	}
-	return s, nil
+	return site, nil
 }
 
-// forbidden returns an error for the directories that o protects, for their parents, and for everything in directories
-// that o closes, under any name.
-func forbidden(abs string, o CheckoutOptions) error {
+// forbidden returns an error for the directories that checkoutOptions protects, for their parents, and for everything
+// in directories that checkoutOptions closes, under any name.
+func forbidden(abs string, checkoutOptions CheckoutOptions) error {
 	fi, err := os.Stat(abs)
 	is := func(dir string) bool {
 		if dir == abs {
@@ -79,7 +79,7 @@ func forbidden(abs string, o CheckoutOptions) error {
 		di, derr := os.Stat(dir)
 		return err == nil && derr == nil && os.SameFile(fi, di)
 	}
-	for _, f := range slices.Concat(o.Forbidden, o.Closed) {
+	for _, f := range slices.Concat(checkoutOptions.Forbidden, checkoutOptions.Closed) {
 		if f == "" {
 			continue
 		}
@@ -94,7 +94,7 @@ func forbidden(abs string, o CheckoutOptions) error {
 			return &DestinationError{Path: abs, Why: "is or contains a protected directory"}
 		}
 	}
-	return closed(abs, o.Closed)
+	return closed(abs, checkoutOptions.Closed)
 }
 
 // closed returns an error for a path in a directory of list.
@@ -131,7 +131,7 @@ func upwards(dir string) []string {
 	return all
 }
 
-func (s *site) begin(o CheckoutOptions) error {
+func (s *site) begin(checkoutOptions CheckoutOptions) error {
 	fi, err := s.parent.Stat(".")
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *site) begin(o CheckoutOptions) error {
 	if why := untrusted(fi); why != "" {
 		return &DestinationError{Path: filepath.Dir(s.dst), Why: why}
 	}
-	if err := s.look(o.Force); err != nil {
+	if err := s.look(checkoutOptions.Force); err != nil {
 		return err
 	}
 	s.sweep()
@@ -147,7 +147,7 @@ func (s *site) begin(o CheckoutOptions) error {
 		return err
 	}
 	open := openTarget
-	if o.portable {
+	if checkoutOptions.portable {
 		open = openRootTarget
 	}
 	if s.target, err = open(s.parent, s.tmp); err != nil {
@@ -190,24 +190,24 @@ var errNoLocks = errors.New("files can't be locked here")
 // take locks a directory in which a tree is or was built. A lock on a removed file doesn't count.
 func (s *site) take(tmp string) (lock *os.File, held bool, err error) {
 	path := filepath.Join(tmp, lockName)
-	f, err := s.parent.OpenFile(path, os.O_RDWR|os.O_CREATE|osfile.Nonblock, 0o600)
+	file, err := s.parent.OpenFile(path, os.O_RDWR|os.O_CREATE|osfile.Nonblock, 0o600)
 	if err != nil {
 		return nil, false, err
 	}
-	held, err = osfile.TryLock(f, osfile.Exclusive)
+	held, err = osfile.TryLock(file, osfile.Exclusive)
 	if err != nil {
 		err = errors.Join(errNoLocks, err)
 	}
 	if held {
-		mine, merr := f.Stat()
+		mine, merr := file.Stat()
 		now, nerr := s.parent.Lstat(path)
 		held = merr == nil && nerr == nil && os.SameFile(mine, now)
 	}
 	if !held {
-		f.Close()
+		file.Close()
 		return nil, false, err
 	}
-	return f, true, nil
+	return file, true, nil
 }
 
 // sweep removes the leftovers of killed checkouts next to the destination. It ignores errors.
@@ -396,19 +396,19 @@ func openRootTarget(in *os.Root, name string) (target, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := in.OpenRoot(name)
+	root, err := in.OpenRoot(name)
 	if err != nil {
 		return nil, err
 	}
-	fi, err := r.Stat(".")
+	fi, err := root.Stat(".")
 	if err == nil && (!before.IsDir() || !os.SameFile(before, fi)) {
 		err = changed(name, errSwapped)
 	}
 	if err != nil {
-		r.Close()
+		root.Close()
 		return nil, err
 	}
-	return rootTarget{r}, nil
+	return rootTarget{root}, nil
 }
 
 func (t rootTarget) mkdir(name string) (target, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,11 +31,16 @@ func pose(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // posing returns what this program does under the name of another: as node it is a server that announces what the file
-// that it is given says, and as npm it lists one package.
+// that it is given says, as npm it lists one package, and as npx or uvx it leaves a file that no test wants.
 func posing() func() {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "node":
 		return announceMain
+	case "npx", "uvx": // decoys, which leave a file where they are started and where a server may write
+		return func() {
+			_ = errors.Join(os.WriteFile("ran", nil, 0o666), os.WriteFile("out/ran", nil, 0o666))
+			syscall.Exit(1)
+		}
 	case "npm":
 		return func() {
 			const list = `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/server": {"version": "1.0.0", "integrity": "sha512-%s==", "bin": "main.js"}}}`
@@ -51,7 +57,8 @@ func posing() func() {
 
 // announceMain is an MCP server on standard input and output: "announce FILE" announces the tools of a JSON file, or
 // of the argument itself if that is a list. If the file has an object, it has the tools, instructions, prompts and
-// resources. A call answers with the arguments. Everything is what the file says, whether a client can stand it or
+// resources. A call answers with the arguments. "announce FILE OTHER MARK" announces OTHER if there is the file MARK,
+// and makes that. Everything is what the file says, whether a client can stand it or
 // not.
 func announceMain() {
 	if err := announceFile(os.Args[1:]); err != nil {
@@ -64,6 +71,13 @@ func announceMain() {
 func announceFile(args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("no file")
+	}
+	if len(args) == 3 {
+		if _, err := os.Stat(args[2]); err == nil {
+			args = args[1:]
+		} else if err := os.WriteFile(args[2], nil, 0o600); err != nil {
+			return err
+		}
 	}
 	b := []byte(args[0])
 	if b[0] != '[' {

@@ -42,7 +42,7 @@ func TestAsyncTerminated(t *testing.T) {
 	out, err := start.Output()
 	var started struct {
 		Data struct {
-			Thread string `json:"thread_id"`
+			Thread string `json:"thread"`
 			PID    int    `json:"pid"`
 			Log    string `json:"log"`
 		} `json:"data"`

@@ -26,14 +26,24 @@ func TestShownCommands(t *testing.T) {
 	}
 	shown := 0
 	check := func(where, text string) {
-		for line := range strings.Lines(text) {
-			if code, ok := strings.CutPrefix(line, "    "); ok {
-				for _, args := range shellLines(code) {
-					shown++
-					if _, err := cli.Parse(commands(), args); err != nil {
-						t.Errorf("%s: %q: %v", where, args, err)
-					}
+		parse := func(code string) {
+			for _, args := range shellLines(code) {
+				shown++
+				if _, err := cli.Parse(commands(), args); err != nil {
+					t.Errorf("%s: %q: %v", where, args, err)
 				}
+			}
+		}
+		blocks, _ := docBlocks(text)
+		for _, block := range blocks {
+			for _, command := range block.commands {
+				first, _, _ := strings.Cut(strings.ReplaceAll(command.text, "\\\n", " "), "\n")
+				parse(first)
+			}
+		}
+		for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+			if code, ok := strings.CutPrefix(line, "    "); ok {
+				parse(code)
 			}
 			for _, span := range codeSpans.FindAllStringSubmatch(line, -1) {
 				shown++
@@ -120,6 +130,7 @@ func checkSpan(t *testing.T, where string, words []string) {
 // it does.
 func shellLines(line string) (all [][]string) {
 	line, _, _ = strings.Cut(strings.TrimRight(line, "\n"), "  ")
+	line, _, _ = strings.Cut(line, " # ")
 	var words []string
 	stop := func() {
 		if len(words) > 0 && words[0] == "rye" {
@@ -130,17 +141,17 @@ func shellLines(line string) (all [][]string) {
 	tokens := shellWords.FindAllString(line, -1)
 	for i := 0; i < len(tokens); i++ {
 		switch w := tokens[i]; {
-		case w == "|":
+		case w[0] == '|' || w[0] == '&':
 			stop()
-		case w == "<" || w == ">":
+		case w[0] == '<' || w[0] == '>':
 			i++ // the file
 		case len(words) == 0 && strings.Contains(w, "="): // a variable
 		default:
-			words = append(words, strings.Trim(w, `'"`))
+			words = append(words, strings.NewReplacer("'", "", `"`, "").Replace(w))
 		}
 	}
 	stop()
 	return all
 }
 
-var shellWords = regexp.MustCompile(`'[^']*'|"[^"]*"|[|<>]|[^\s|<>]+`)
+var shellWords = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s|<>&'"])+|[|<>&]+`)

@@ -20,7 +20,7 @@ func exchangeWords(t *testing.T, home string) map[string][]string {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"init", project}, {"-C", project, "new", "directive", "acme/say"},
-		{"-C", project, "lock"}} {
+		{"-C", project, "lock"}, {"-C", project, "bundle", "create", "acme", "--package", project}} {
 		h, _, stderr := testHost("HOME="+home, "LOCALAPPDATA="+home)
 		if status := cli.Run(h, commands(), args); status != 0 {
 			t.Fatal(args, status, stderr)
@@ -31,5 +31,6 @@ func exchangeWords(t *testing.T, home string) map[string][]string {
 		"import agents":    {"-C", project, file, "--as", "acme/agents"},
 		"export skill":     {"-C", project, "directive:acme/say", t.TempDir()},
 		"export directive": {"-C", project, "directive:acme/say", "--to", "claude"},
+		"export plugin":    {"-C", project, "acme", filepath.Join(t.TempDir(), "plugin")},
 	}
 }

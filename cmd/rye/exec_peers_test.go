@@ -30,6 +30,9 @@ func TestExecPeers(t *testing.T) {
 	p.Dir = dir
 	p.Cmds["result"], p.Cmds["stale"], p.Cmds["venvmodule"], p.Cmds["program"], p.Cmds["arguments"] = result, stale,
 		venvModule, program, arguments
+	p.Cmds["packageregistry"] = func(ts *testscript.TestScript, neg bool, args []string) {
+		packageRegistry(t, ts, neg, args)
+	}
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {
 		rye, err := exec.LookPath("rye")

@@ -11,7 +11,8 @@ import (
 )
 
 // holds are the model calls that a script holds back: a directive that says "Hold NAME." is answered when the script
-// says so, and calls a tool again and again if it says "Then go on."
+// says so, and calls a tool again and again if it says "Then go on." If it says "First echo.", the model calls
+// acme/echo before, and is held with what that gave.
 type holds struct {
 	mu    sync.Mutex
 	gates map[string]*hold
@@ -39,8 +40,13 @@ func (h *holds) answer(q *modeltest.Request, first string) (modeltest.Turn, bool
 	if !ok || !dot {
 		return modeltest.Turn{}, false
 	}
-	goesOn := strings.Contains(rest, "Then go on.")
-	if all := q.Body["messages"].([]any); !goesOn || len(all) == 1 {
+	goesOn, all := strings.Contains(rest, "Then go on."), q.Body["messages"].([]any)
+	if strings.Contains(rest, "First echo.") && len(all) == 1 {
+		return modeltest.Turn{Usage: wire.Usage{Input: 50, Output: 10}, Calls: []wire.ToolCall{{ID: "e",
+			Name: "rye_execute", Input: map[string]any{"item_type": "tool", "item_id": "acme/echo",
+				"parameters": map[string]any{"text": name}}}}}, true
+	}
+	if !goesOn || len(all) == 1 {
 		g := h.of(name)
 		g.came <- struct{}{}
 		select {

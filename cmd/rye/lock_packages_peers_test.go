@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/web/webtest"
 )
 
 // npm runs npm with the configuration of the user who runs the tests.
@@ -84,7 +86,7 @@ func TestLockNPM(t *testing.T) {
 func (h trustHome) npmMirror(upstream string) (at string, asked *atomic.Int64) {
 	t := h.t
 	asked = new(atomic.Int64)
-	mirror := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mirror := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resp, err := http.Get(upstream + r.URL.Path)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -97,6 +99,10 @@ func (h trustHome) npmMirror(upstream string) (at string, asked *atomic.Int64) {
 		}
 		asked.Add(1)
 	}))
+	// npm, which goes through the sandbox's proxy, takes the name localhost for the address.
+	certificate, _ := webtest.Certificate(t, "localhost")
+	mirror.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}}
+	mirror.StartTLS()
 	t.Cleanup(mirror.Close)
 	roots := filepath.Join(h.dir, "roots.pem")
 	system, _ := os.ReadFile(os.Getenv("SSL_CERT_FILE")) // the mirror trusts the same certificates as npm

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,10 +56,14 @@ func TestReferenceServers(t *testing.T) {
 			{"get-sum", `{"a": 2, "b": 40}`, "42"}}},
 	}
 	for _, s := range servers {
-		args := append([]string{"mcp", "add", "-C", p.project, s.name, "--npm",
-			"@modelcontextprotocol/server-" + s.name + "@" + serversVersion, "--package-lock", packageLock(t, s.name)},
-			s.grants...)
-		out := p.must(append(append(args, "--"), s.args...)...)
+		pack := "@modelcontextprotocol/server-" + s.name + "@" + serversVersion
+		args := append([]string{"mcp", "add", "-C", p.project, s.name}, s.grants...)
+		if s.name == "everything" { // npm lists it, in the sandbox
+			args = append(args, "--", "npx", "-y", pack)
+		} else {
+			args = append(args, "--npm", pack, "--package-lock", packageLock(t, s.name), "--")
+		}
+		out := p.must(append(args, s.args...)...)
 		for _, c := range s.calls {
 			if !strings.Contains(out, `"tool:mcp/`+s.name+"/"+c.tool+`"`) {
 				t.Errorf("%s has no %s: %s", s.name, c.tool, out)
@@ -98,6 +104,54 @@ func TestReferenceServers(t *testing.T) {
 	p.in("mcp", "accept", "everything", "echo")
 	p.in("lock")
 	p.in("exec", "tool:mcp/everything/echo", "--params", `{"message": "a"}`)
+}
+
+// TestReferencePlugin: a plugin whose mcp.json names a server of npm is signed, added and called, and called again
+// where there is no network. npx isn't run: the ones that are found first would leave a file.
+func TestReferencePlugin(t *testing.T) {
+	h := newTrustHome(t)
+	mirror, _ := h.npmMirror(strings.TrimSuffix(npm(t, h.dir, "config", "get", "registry"), "/"))
+	decoys, ran := filepath.Join(h.dir, "decoys"), filepath.Join(h.dir, "ran")
+	for _, name := range []string{"npx", "uvx"} {
+		if err := errors.Join(os.MkdirAll(decoys, 0o755), os.WriteFile(filepath.Join(decoys, name),
+			[]byte("#!/bin/sh\ntouch "+ran+"\nexit 1\n"), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", decoys+string(os.PathListSeparator)+os.Getenv("PATH"))
+	publisher := h.lockedProject(filepath.Join(h.dir, "publisher"), 0)
+	publisher.put("rye.yaml", "packages: {npm: \""+mirror+"\"}\n")
+	publisher.put("demo/plugin.json", `{"$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json",
+		"name": "demo", "version": "1.0.0"}`)
+	publisher.put("demo/mcp.json", `{"$schema": "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json",
+		"mcpServers": {"everything": {"type": "stdio", "command": "npx",
+			"args": ["-y", "@modelcontextprotocol/server-everything"], "env": {"PLACE": "${PLUGIN_DATA}"}}}}`)
+	plugin := publisher.path("demo")
+	h.must("bundle", "create", "-C", plugin)
+	h.must("bundle", "verify", plugin)
+	before := publisher.get("demo/io.github.rye-build/manifest.yaml")
+	h.must("bundle", "create", "-C", plugin)
+	if publisher.get("demo/io.github.rye-build/manifest.yaml") != before {
+		t.Error("an unchanged plugin has another manifest")
+	}
+	p := h.lockedProject(filepath.Join(h.dir, "p"), 0)
+	p.put("rye.yaml", "packages: {npm: \""+mirror+"\"}\n")
+	p.in("add", plugin)
+	call := []string{"exec", "-C", p.project, "tool:plugins/demo/servers/everything/echo", "--params",
+		`{"message": "a"}`}
+	if out := p.must(call...); !strings.Contains(out, "Echo: a") {
+		t.Error(out)
+	}
+	p.in("vendor")
+	cmd := h.command(append(call, "--offline")...)
+	alone := exec.Command("unshare", append([]string{"-rn"}, cmd.Args...)...)
+	alone.Dir, alone.Env = cmd.Dir, cmd.Env
+	if out, err := alone.CombinedOutput(); err != nil || !strings.Contains(string(out), "Echo: a") {
+		t.Errorf("%v, %s", err, out)
+	}
+	if _, err := os.Stat(ran); !os.IsNotExist(err) {
+		t.Errorf("npx was run: %v", err)
+	}
 }
 
 // packageLock returns the list of what a reference server needs, as npm makes it.

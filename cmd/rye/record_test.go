@@ -22,6 +22,7 @@ type conversation struct {
 	directive, name string
 	inputs          []string
 	files           map[string]string // of the project
+	allow           []string          // tools whose calls a person approves
 	turns           []modeltest.Turn
 }
 
@@ -123,7 +124,7 @@ const sumTest = "test \"$(bash sum.sh 1 2)\" = 3 && echo passed || { echo \"sum.
 
 // conversations has one for each directive of the library.
 var conversations = []conversation{
-	{"rye/agent/create_tool", "count", []string{"id=acme/count", "purpose=Count the words of a text"}, nil,
+	{"rye/agent/create_tool", "count", []string{"id=acme/count", "purpose=Count the words of a text"}, nil, nil,
 		[]modeltest.Turn{
 			says("I read the format first.", execute("a", "knowledge", "rye/tool-format", nil),
 				call("b", "rye_search", map[string]any{"query": "text", "scope": "tool.rye.file-system.*",
@@ -133,7 +134,7 @@ var conversations = []conversation{
 				"content": madeTool})),
 		}},
 	{"rye/agent/create_directive", "triage", []string{"id=acme/triage",
-		"task=Sort the bug reports in a directory by urgency"}, nil, []modeltest.Turn{
+		"task=Sort the bug reports in a directory by urgency"}, nil, nil, []modeltest.Turn{
 		says("", execute("a", "knowledge", "rye/directive-format", nil),
 			call("b", "rye_search", map[string]any{"query": "lists", "scope": "tool"})),
 		says("", call("c", "rye_load", map[string]any{"item_type": "tool", "item_id": "rye/file-system/ls"})),
@@ -143,7 +144,7 @@ var conversations = []conversation{
 	{"rye/agent/create_knowledge", "deploying", []string{"id=acme/deploying", "topic=How a developer deploys the site",
 		"sources=Makefile"},
 		map[string]string{"Makefile": "# on the branch release\ndeploy:\n\trsync -a site/ $(DEPLOY_HOST):/srv/site\n"},
-		[]modeltest.Turn{
+		nil, []modeltest.Turn{
 			says("", execute("a", "knowledge", "rye/knowledge-format", nil),
 				execute("b", "tool", "rye/file-system/read", map[string]any{"file_path": "Makefile"})),
 			says("", call("c", "directive_return", map[string]any{"ref": "knowledge:acme/deploying",
@@ -151,11 +152,11 @@ var conversations = []conversation{
 		}},
 	{"rye/agent/threads/thread_summary", "deploy", []string{"directive_name=acme/deploy", "max_summary_tokens=200",
 		"transcript_content=user: Deploy the site to a.example.\nassistant: calls acme/build\ntool: built 12 pages in out/\n"},
-		nil, []modeltest.Turn{
+		nil, nil, []modeltest.Turn{
 			says(
 				"To do: deploy the site to a.example.\nDone: acme/build built 12 pages in out/.\nLeft: deploy out/ to a.example."),
 		}},
-	{"rye/agent/review", "sum", []string{"files=*.sh"}, map[string]string{"sum.sh": brokenSum, "test.sh": sumTest},
+	{"rye/agent/review", "sum", []string{"files=*.sh"}, map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, nil,
 		[]modeltest.Turn{
 			says("", execute("a", "tool", "rye/file-system/glob", map[string]any{"pattern": "*.sh"})),
 			says("", execute("b", "tool", "rye/file-system/read", map[string]any{"file_path": "sum.sh"}),
@@ -166,7 +167,7 @@ var conversations = []conversation{
 					"change": "Write total + n."}}})),
 		}},
 	{"rye/agent/research", "sum", []string{"question=Which shell runs the tests?", "web=false"},
-		map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, []modeltest.Turn{
+		map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, nil, []modeltest.Turn{
 			says("Which program do the tests call?", call("a", "rye_search",
 				map[string]any{"query": "acme shell", "scope": "knowledge.acme.*"}),
 				execute("b", "tool", "rye/file-system/grep", map[string]any{"pattern": "bash"})),
@@ -174,7 +175,8 @@ var conversations = []conversation{
 				"sources": []any{map[string]any{"title": "The test calls bash sum.sh", "where": "test.sh:1"}}})),
 		}},
 	{"rye/agent/fix_tests", "sum", []string{"command=bash test.sh"},
-		map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, []modeltest.Turn{
+		map[string]string{"sum.sh": brokenSum, "test.sh": sumTest},
+		[]string{"tool:rye/bash/bash", "tool:rye/file-system/write"}, []modeltest.Turn{
 			says("", execute("a", "tool", "rye/bash/bash", map[string]any{"command": "bash test.sh"})),
 			says("sum.sh gives -3.", execute("b", "tool", "rye/file-system/read",
 				map[string]any{"file_path": "sum.sh"})),
@@ -191,8 +193,9 @@ var conversations = []conversation{
 // recordings is the directory of the library's directives.
 const recordings = "../../ai/std/.ai/directives"
 
-// TestRecord plays the conversations: the library's directives do what they did. With -update it records them anew.
-func TestRecord(t *testing.T) {
+// TestRecordings plays the conversations: the library's directives do what they did. With -update it records
+// them anew.
+func TestRecordings(t *testing.T) {
 	dir := t.TempDir()
 	home := filepath.Join(dir, "home")
 	if err := os.MkdirAll(filepath.Join(dir, "project", ".ai"), 0o755); err != nil {
@@ -264,7 +267,10 @@ func (c *conversation) record(t *testing.T, to string) {
 	rye("key", "new", "--owner", "Me")
 	rye("trust", "add", "default", "--names", "tool:rye/agent/providers/local", "--yes")
 	rye("sign", "tool:rye/agent/providers/local", "--yes")
-	args := []string{"run", c.directive, "--model", "rye/agent/providers/local/general", "--json"}
+	args := []string{"run", c.directive, "--model", "rye/agent/providers/local/general", "--json", "--no-wait"}
+	for _, ref := range c.allow {
+		args = append(args, "--allow", ref)
+	}
 	for _, in := range c.inputs {
 		args = append(args, "-i", in)
 	}
@@ -272,7 +278,7 @@ func (c *conversation) record(t *testing.T, to string) {
 	if left := server.Left(); left > 0 {
 		t.Fatalf("%s: %d turns are left\n%s", c.directive, left, out)
 	}
-	_, thread, _ := strings.Cut(out, `"thread_id":"`)
+	_, thread, _ := strings.Cut(out, `"thread":"`)
 	thread, _, _ = strings.Cut(thread, `"`)
 	to, err := filepath.Abs(to)
 	if err == nil {

@@ -268,7 +268,7 @@ func TestLiveView(t *testing.T) {
 	args := []string{"run", "acme/wipe", "--unlocked", "--allow", "tool:acme/wipe", "--limit", "spend=0.5", "--limit",
 		"turns=9"}
 	s := onTerminal(t, dir, env, args...)
-	s.until("; acme/signing: turn 1 of 9, $0.0000 of $0.25")
+	s.until("; acme/signing: turn 1 of 9, $0.0000 of $0.25, waiting for the")
 	close(goOn)
 	shown, status := s.end()
 	if status != fault.ExitDone {
@@ -288,11 +288,29 @@ func TestLiveView(t *testing.T) {
 	}
 }
 
+// TestLiveWait: while a failed model call waits for its next attempt, the line with the turns says so.
+func TestLiveWait(t *testing.T) {
+	server := modeltest.New(t)
+	server.Handle(func(*modeltest.Request) modeltest.Turn {
+		return modeltest.Turn{Status: 429, Message: "too many", RetryAfter: "50"}
+	})
+	dir, env := modelProject(t, server, "Talk.", "Talk.")
+	env = append(env, "TERM=xterm", "CI=", "NO_COLOR=1")
+	s := onTerminal(t, dir, env, "run", "acme/wipe", "--unlocked")
+	s.until("too many; trying again in 50s")
+	s.until("turn 1 of ")
+	s.until("s, trying again in ")
+	s.types("\x03")
+	if shown, status := s.end(); status != fault.ExitInterrupted {
+		t.Errorf("%d, %s", status, shown)
+	}
+}
+
 // TestExecOnTerminal: what a tool prints is shown as it comes, without what a terminal obeys.
 func TestExecOnTerminal(t *testing.T) {
 	dir, env := modelProject(t, modeltest.New(t), "Nothing.", "Nothing.")
 	shown, status := onTerminal(t, dir, env, "exec", "tool:acme/print", "--unlocked").end()
-	if status != fault.ExitDone || !strings.Contains(shown, "a\tb\\x1b[2J") {
+	if status != fault.ExitDone || !strings.Contains(shown, "a\tb\\x1b[2J\n") {
 		t.Errorf("%d, %q", status, shown)
 	}
 }

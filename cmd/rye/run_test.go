@@ -118,7 +118,7 @@ func threadID(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	var answer struct {
 		Data struct {
-			Thread string `json:"thread_id"`
+			Thread string `json:"thread"`
 		} `json:"data"`
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &answer))
@@ -161,7 +161,7 @@ func parts(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // firstThreadOf is "firstthread FILE VAR [DIRECTIVE]": the variable is the id of the first thread of a list in JSON,
-// or of a directive in it.
+// or of a directive in it, or of a list as a person sees it.
 func firstThreadOf(ts *testscript.TestScript, neg bool, args []string) {
 	listedThreadOf(ts, neg, args, false)
 }
@@ -175,9 +175,14 @@ func listedThreadOf(ts *testscript.TestScript, neg bool, args []string, last boo
 	if neg || len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: firstthread|lastthread FILE VAR [DIRECTIVE]")
 	}
+	text := ts.ReadFile(args[0])
+	if words := strings.Fields(text); len(args) == 2 && !last && len(words) > 0 && !strings.HasPrefix(text, "{") {
+		ts.Setenv(args[1], words[0])
+		return
+	}
 	type listed struct{ Thread, Directive string }
 	var answer struct{ Data struct{ Threads []listed } }
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &answer))
+	ts.Check(json.Unmarshal([]byte(text), &answer))
 	threads := slices.DeleteFunc(answer.Data.Threads, func(l listed) bool {
 		return len(args) == 3 && l.Directive != "directive:"+args[2]
 	})

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -37,13 +38,20 @@ func TestMain(m *testing.M) {
 		"mcptest":     func() { os.Exit(mcptest.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
 		"rye-wait":    func() { os.Exit(cli.Run(cli.ThisHost(), append(commands(), waitCommand()), os.Args[1:])) },
 		"announce":    announceMain,
+		"replay":      replayMain,
 
 		"docker-credential-double": credentialMain,
 	})
 }
 
 // TestScript runs testdata/script, each in a directory of its own that holds .git, with a home below it.
-func TestScript(t *testing.T) { testscript.Run(t, scriptParams()) }
+func TestScript(t *testing.T) {
+	// The model scripts have run before. The cleanup runs after the last script.
+	if flag.Lookup("test.run").Value.String() == "" && !testing.Short() {
+		t.Cleanup(func() { checkFollowed(t) })
+	}
+	testscript.Run(t, scriptParams())
+}
 
 // coverDir is where rye writes its coverage, or empty if it isn't measured. It isn't the test's own directory: a test
 // reads everything in that when it ends.
@@ -83,7 +91,7 @@ func scriptParams() testscript.Params {
 			"stamp": stamp, "admit": admit, "serve": serve, "registry": serveRegistry, "proxy": startProxy,
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
 			"asked": asked, "calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest,
-			"take": take, "absent": absent,
+			"take": take, "absent": absent, "capture": capture,
 			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap, "pose": pose,
 		},
 	}
@@ -194,6 +202,18 @@ func crlf(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")), 0o600))
 }
 
+// capture is "capture VAR PATTERN FILE": the variable becomes the first group of the pattern's first match.
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: capture VAR PATTERN FILE")
+	}
+	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile(args[2]))
+	if len(found) != 2 {
+		ts.Fatalf("%s doesn't match %q with one group", args[2], args[1])
+	}
+	ts.Setenv(args[0], found[1])
+}
+
 // setID is "setid FILE": RYE_TRUST becomes the id in what "rye trust list --json" has written.
 func setID(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -280,7 +300,7 @@ func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("%s: exit status %s, want %s", strings.Join(args[1:], " "), got, args[0])
 	}
-	hinting := false
+	hinting, hints := false, []string{}
 	for line := range strings.Lines(ts.ReadFile("stderr")) {
 		hint, first := strings.CutPrefix(line, "hint: ")
 		if !first && hinting {
@@ -289,10 +309,15 @@ func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
 		if hinting = first || hinting; !hinting {
 			continue
 		}
+		command, _, _ := strings.Cut(strings.TrimSpace(hint), "  ")
+		hints = append(hints, command)
 		for _, args := range shellLines(hint) {
 			if _, err := cli.Parse(commands(), args); err != nil && !slices.Contains(args, "COMMAND") {
 				ts.Fatalf("the hint %q can't be pasted: %v", hint, err)
 			}
 		}
+	}
+	if args[0] == "4" && args[1] == "rye" {
+		followHints(ts, args[2:], hints)
 	}
 }

@@ -47,6 +47,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		tools.ServeHTTP(w, r)
 	})
+	mux.Handle("/skills/", mcptest.Skills())
+	mux.Handle("/open/mcp", tools)
 	mux.HandleFunc("/agent", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.UserAgent())) })
 	mux.HandleFunc("/much", func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte("x" + strings.Repeat("ä", 300_000)))

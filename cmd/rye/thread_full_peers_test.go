@@ -94,7 +94,7 @@ def main(params):
 type answered struct {
 	Success bool `json:"success"`
 	Data    struct {
-		Thread  string `json:"thread_id"`
+		Thread  string `json:"thread"`
 		Status  string `json:"status"`
 		Threads []struct {
 			Thread string `json:"thread"`

@@ -225,6 +225,9 @@ func TestEscape(t *testing.T) {
 	if got := cli.Escape("ä日\U0001f600x", true); got != `\u00e4\u65e5\U0001f600x` {
 		t.Errorf("ascii: %s", got)
 	}
+	if got := cli.Escape("a\ufe0fb\U000e0101c\u2800 ❤️ \xff", false); got != `a\ufe0fb\U000e0101c\u2800 ❤️ \xff` {
+		t.Errorf("invisible: %+q", got)
+	}
 	if n := testing.AllocsPerRun(100, func() { cli.Escape("plain text, nothing to do", false) }); n > 0 {
 		t.Errorf("%v allocations for plain text", n)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// blocks returns the indented blocks of a section of a page of the documentation, without their indentation.
+// blocks returns the blocks of a section of a page of the documentation, without the prompts.
 func blocks(t *testing.T, topic, section string) (all []string) {
 	t.Helper()
 	topics, err := initcmd.DocTopics(t.Context())
@@ -37,18 +37,10 @@ func blocks(t *testing.T, topic, section string) (all []string) {
 	}
 	_, text, found := strings.Cut(topics[i].Model.Body, "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
-	inside := false
-	for line := range strings.Lines(text) {
-		code, indented := strings.CutPrefix(line, "    ")
-		switch {
-		case indented && inside:
-			all[len(all)-1] += code
-		case indented:
-			all, inside = append(all, code), true
-		case strings.TrimSpace(line) != "":
-			inside = false
-		case inside:
-			all[len(all)-1] += "\n"
+	for _, part := range strings.Split("\n"+text, "\n```") {
+		mark, block, _ := strings.Cut(part, "\n")
+		if mark == "text" || mark == "console" {
+			all = append(all, strings.TrimPrefix(strings.ReplaceAll("\n"+block, "\n$ ", "\n"), "\n")+"\n")
 		}
 	}
 	if !found || len(all) == 0 {
@@ -83,8 +75,8 @@ func newSite(t *testing.T) *site {
 		"tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers",
 			"category: acme/providers"),
 		"directives/acme/report.md": `<directive name="report" version="1.0.0"><metadata><description>Reports</description><category>acme</category>` +
-			`<model provider="acme/providers/local" id="m"/></metadata><inputs><input name="day" type="string" required="true">d</input></inputs>` +
-			"<process>Report {input:day}.</process></directive>\n",
+			`<model provider="acme/providers/local" id="m"/></metadata><inputs><input name="topic" type="string" required="true">d</input></inputs>` +
+			"<process>Report {input:topic}.</process></directive>\n",
 	} {
 		path := filepath.Join(s.home, "site", ".ai", filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
@@ -234,12 +226,12 @@ func TestScheduledJob(t *testing.T) {
 func TestBackup(t *testing.T) {
 	s := newSite(t)
 	s.bash(
-		"cd site; for day in monday tuesday; do rye run acme/report -i day=$day; done; rye run acme/report -i day=friday --limit turns=0 || true")
+		"cd site; for day in monday tuesday; do rye run acme/report -i topic=$day; done; rye run acme/report -i topic=friday --limit turns=0 || true")
 	pruned := strings.TrimSpace(s.bash(`cd site; rye thread list --state completed | tail -1 | cut -d' ' -f1`))
 	s.bash("cd site; rye thread prune --keep 0s --yes")
 	id := strings.TrimSpace(
 		s.bash(
-			`cd site; rye run acme/report -i day=sunday >/dev/null; rye thread list --state completed | head -1 | cut -d' ' -f1`))
+			`cd site; rye run acme/report -i topic=sunday >/dev/null; rye thread list --state completed | head -1 | cut -d' ' -f1`))
 	look :=
 		"cd ~/site; rye thread list --json; rye thread cost --by model,day,directive --json; rye key list --json; rye trust list --json; rye store refs --json"
 	before := s.bash(look)
@@ -248,7 +240,9 @@ func TestBackup(t *testing.T) {
 	// Another machine: all that is there is the archive.
 	s.bash("cd ..; mv home first; mkdir home; cp first/rye-backup.tar.gz home")
 	restore := blocks(t, "backup", "Restore")
-	got := s.bash(restore[0] + strings.ReplaceAll(restore[1], "ID", id))
+	// What the sentences below the block say, too.
+	got := s.bash(restore[0] + "cd site\n" + restore[1] + "rye thread verify " + id +
+		"\nrye audit verify --seen ~/seen.json\n")
 	for _, want := range []string{"verified  " + id, "verified  the audit log", "  seen       1 position, still there",
 		"interrupted", "completed, pruned"} {
 		if !strings.Contains(got, want) {
@@ -264,7 +258,7 @@ func TestBackup(t *testing.T) {
 	// It goes on: a thread that was interrupted, a new one, the log.
 	interrupted := strings.TrimSpace(s.bash(`cd site; rye thread list --state interrupted | cut -d' ' -f1`))
 	got = s.bash("cd site; rye thread resume " + interrupted +
-		" --limit turns=5; rye run acme/report -i day=monday; rye audit verify --seen ~/seen.json; rye store fsck")
+		" --limit turns=5; rye run acme/report -i topic=monday; rye audit verify --seen ~/seen.json; rye store fsck")
 	if strings.Count(got, "All is well.") != 2 {
 		t.Error(got)
 	}

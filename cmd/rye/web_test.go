@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,10 @@ func TestWebFaults(t *testing.T) {
 		if _, ok := f.Details["from"]; ok != (c.from != "") {
 			t.Errorf("%v: %v", err, f.Details)
 		}
+	}
+	asked := fault.Of(&web.Error{URL: "https://b.example/mcp", Err: &web.StatusError{Status: 401, Bearer: true}})
+	if !slices.Equal(asked.Hint, []string{"rye mcp add NAME --http https://b.example/mcp"}) {
+		t.Error(asked.Hint)
 	}
 	for cause, want := range map[error]fault.Code{context.Canceled: fault.Cancelled,
 		context.DeadlineExceeded: fault.Timeout} {

@@ -39,7 +39,7 @@ const (
 )
 
 // Find finds items by words, in a scope that allowed accepts; a nil allowed accepts every scope.
-func Find(ctx context.Context, s *session.Session, words, scope string, limit int,
+func Find(ctx context.Context, session *session.Session, words, scope string, limit int,
 	allowed func(query.Scope) error) (*find.Found, error) {
 	in, err := query.ParseScope(scope)
 	if err == nil && allowed != nil {
@@ -52,7 +52,7 @@ func Find(ctx context.Context, s *session.Session, words, scope string, limit in
 	if err != nil {
 		return nil, err
 	}
-	return s.Search(ctx, search.Request{Query: q, Scope: in, Limit: limit})
+	return session.Search(ctx, search.Request{Query: q, Scope: in, Limit: limit})
 }
 
 // Search finds items by words, and returns their refs with a line about each.
@@ -78,32 +78,32 @@ func Load(ctx context.Context, s *session.Session, ref model.Ref) (map[string]an
 	return object{"ref": ref.String(), "digest": it.Raw.String(), "text": string(it.Bytes)}, nil
 }
 
-// Execute runs a tool, or returns the text of knowledge or of a directive with its inputs. c names the item and the
-// caller, and says whether the call is dry; given are the parameters. A tool's output goes to the sink while it runs;
-// a nil sink drops it. A tool that fails is an error, whose detail "data" is the tool's result.
-func Execute(ctx context.Context, s *session.Session, c *exec.Call, given map[string]any,
+// Execute runs a tool, or returns the text of knowledge or of a directive with its inputs. caller names the item and
+// the caller, and says whether the call is dry; given are the parameters. A tool's output goes to the sink while it
+// runs; a nil sink drops it. A tool that fails is an error, whose detail "data" is the tool's result.
+func Execute(ctx context.Context, session *session.Session, caller *exec.Call, given map[string]any,
 	to primitive.Sink) (map[string]any, error) {
-	ref := c.Ref.String()
-	if c.Ref.Kind != "tool" {
-		it, err := s.Item(ctx, c.Ref)
+	ref := caller.Ref.String()
+	if caller.Ref.Kind != "tool" {
+		it, err := session.Item(ctx, caller.Ref)
 		if err != nil {
 			return nil, err
 		}
 		return Text(it, given)
 	}
-	if permission.IsThreads(c.Ref.ID) {
+	if permission.IsThreads(caller.Ref.ID) {
 		return nil, fault.New(fault.Validation, "%q is for threads", ref).On("ref", ref)
 	}
-	call := *c
+	call := *caller
 	call.Params = params.Values(given)
 	if call.Dry {
-		p, err := s.Prepare(ctx, &call)
+		p, err := session.Prepare(ctx, &call)
 		if err != nil {
 			return nil, err
 		}
 		return object{"dry_run": true, "ref": ref, "success": true}, p.Close()
 	}
-	r, err := s.Call(ctx, &call, to)
+	r, err := session.Call(ctx, &call, to)
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,10 @@ import (
 // Functions returns the functions of the tools rye/primary/rye_search, rye_load and rye_execute, for calls of a
 // session. Each needs the permission for its item. A tool that execute runs gets the grants of execute's caller;
 // rye_execute itself declares none.
-func Functions(s *session.Session) function.Functions {
+func Functions(session *session.Session) function.Functions {
 	return function.Functions{
 		"search": function.Of(searching.needs, func(ctx context.Context, _ *function.Call, p searching) (any, error) {
-			found, err := Search(ctx, s, p.Query, p.Scope, p.Limit)
+			found, err := Search(ctx, session, p.Query, p.Scope, p.Limit)
 			return answer(ctx, found, err)
 		}),
 		"load": function.Of(item.loads, func(ctx context.Context, _ *function.Call, p item) (any, error) {
@@ -31,11 +31,11 @@ func Functions(s *session.Session) function.Functions {
 			if err != nil {
 				return function.No(ctx, err)
 			}
-			file, err := Load(ctx, s, ref)
+			file, err := Load(ctx, session, ref)
 			return answer(ctx, file, err)
 		}),
 		"execute": function.Of(execution.needs, func(ctx context.Context, c *function.Call, p execution) (any, error) {
-			done, err := p.run(ctx, s, c)
+			done, err := p.run(ctx, session, c)
 			return answer(ctx, done, err)
 		}),
 	}
@@ -107,7 +107,7 @@ func (p execution) needs() function.Need {
 }
 
 // run runs the item in the name of the tool's caller.
-func (p execution) run(ctx context.Context, s *session.Session, c *function.Call) (map[string]any, error) {
+func (p execution) run(ctx context.Context, session *session.Session, caller *function.Call) (map[string]any, error) {
 	ref, err := item{p.Kind, p.ID}.ref()
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (p execution) run(ctx context.Context, s *session.Session, c *function.Call
 	}
 	ctx, call := exec.CallerOf(ctx).Pass(ctx, ref)
 	call.Dry = p.Dry
-	return Execute(ctx, s, call, given, spoken{c})
+	return Execute(ctx, session, call, given, spoken{caller})
 }
 
 // Parameters reads an item's parameters: a JSON object, or a string that contains one.

@@ -40,10 +40,11 @@
 //	 "project":"/home/ann/site","principal":"ann","door":"thread","thread":"acme/plan-1795000000-a2b3c","call":"c3",
 //	 "span":3600000000000,"created":"2026-11-20T12:00:00Z","expires":"2026-11-20T13:00:00Z","updated":"2026-11-20T12:00:00Z"}}
 //
-// "params" is the digest of the parameters' JCS, "shown" that of the parameters without secrets. The parameters
-// themselves are in approvals/sealed/ID.params, encrypted like secrets (package secret), until the request has
-// ended. A result is in ID.result for an hour, for the caller to fetch. The next step of any request removes files
-// without a request. Read refuses the files of another request; a result begins with a line that has its request's id.
+// "risk_derived" is why a tool that declares no risk has this one. "params" is the digest of the parameters' JCS,
+// "shown" that of the parameters without secrets. The parameters themselves are in approvals/sealed/ID.params,
+// encrypted like secrets (package secret), until the request has ended. A result is in ID.result for an hour, for the
+// caller to fetch. The next step of any request removes files without a request. Read refuses the files of another
+// request; a result begins with a line that has its request's id.
 //
 // Each step is written to the audit log before the journal. If that fails, the step isn't made. A compacted book
 // leaves out requests that ended more than 30 days before the newest step.
@@ -116,9 +117,10 @@ type Request struct {
 	Params    cas.Digest `json:"params,omitzero"`
 	Shown     cas.Digest `json:"shown,omitzero"`
 	Risk      string     `json:"risk,omitempty"`
-	Text      string     `json:"text,omitempty"`     // the question of a gate
-	Lines     []string   `json:"lines,omitempty"`    // policy lines that require the approval; empty: the risk does
-	Separate  bool       `json:"separate,omitempty"` // the caller can't approve it
+	Derived   string     `json:"risk_derived,omitempty"` // why a tool that declares no risk has this one
+	Text      string     `json:"text,omitempty"`         // the question of a gate
+	Lines     []string   `json:"lines,omitempty"`        // policy lines that require the approval; empty: the risk does
+	Separate  bool       `json:"separate,omitempty"`     // the caller can't approve it
 	Set       cas.Digest `json:"set,omitzero"`
 	Project   string     `json:"project,omitempty"` // its root
 	Principal string     `json:"principal,omitempty"`
@@ -279,7 +281,7 @@ func (r *Request) Asks() string {
 	if r.Kind == Gate {
 		return r.Text
 	}
-	return (&consent.Question{Risk: r.Risk, Lines: r.Lines}).Why()
+	return (&consent.Question{Risk: r.Risk, Derived: r.Derived, Lines: r.Lines}).Why()
 }
 
 // denies reports whether the request is denied, and would still wait without that answer.

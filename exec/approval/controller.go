@@ -70,18 +70,18 @@ type Answer struct {
 // answer; 0 is an hour.
 func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Digest, text, principal string,
 	span time.Duration) (*Request, error) {
-	r := &Request{Kind: Gate, Ref: ref, Digest: digest, Text: fault.Clip(text, maxText), Set: d.Set,
+	request := &Request{Kind: Gate, Ref: ref, Digest: digest, Text: fault.Clip(text, maxText), Set: d.Set,
 		Project: d.Project, Principal: principal, Door: d.Door, Thread: d.Thread, Call: call, Span: span}
-	if r.Span <= 0 {
-		r.Span = time.Hour
+	if request.Span <= 0 {
+		request.Span = time.Hour
 	}
-	r, err := d.Approvals.Make(ctx, r, nil, func(q *Request) bool {
+	request, err := d.Approvals.Make(ctx, request, nil, func(q *Request) bool {
 		return q.Kind == Gate && q.Project == d.Project && q.Thread == d.Thread && q.Call == call && q.Ref == ref
 	})
 	if err != nil {
 		return nil, err
 	}
-	return d.await(ctx, r, &consent.Question{})
+	return d.await(ctx, request, &consent.Question{})
 }
 
 // maxText bounds the stored question of a gate, in bytes.
@@ -99,8 +99,9 @@ func (d *Controller) Approve(ctx context.Context, question *consent.Question, ca
 		return nil, err
 	}
 	request := &Request{Kind: Call, Ref: question.Ref.String(), Digest: question.Digest, Params: cas.Sum(given),
-		Shown: shown, Risk: question.Risk, Lines: question.Lines, Separate: question.Separate,
-		Set: d.Set, Project: d.Project, Principal: question.Principal, Tenant: question.Tenant, Door: d.Door,
+		Shown: shown, Risk: question.Risk, Derived: question.Derived, Lines: question.Lines,
+		Separate: question.Separate,
+		Set:      d.Set, Project: d.Project, Principal: question.Principal, Tenant: question.Tenant, Door: d.Door,
 		Thread: d.Thread, Call: call, Span: question.Expires}
 	request, err = d.Approvals.Make(ctx, request, given, func(old *Request) bool { return d.same(request, old) })
 	if err != nil {
@@ -113,7 +114,7 @@ func (d *Controller) Approve(ctx context.Context, question *consent.Question, ca
 		return nil, d.outcome(ctx, request, question)
 	}
 	if e := request.Refused(); e != nil {
-		return nil, e.Because(question.Why())
+		return nil, e.Because(question.Reasons()...)
 	}
 	return &consent.Approval{By: fmt.Sprintf("%s (%s)", request.By, request.ID), Separate: request.By != "" &&
 		request.By != request.Principal, Take: d.taker(request, question), Drop: d.dropper(request)}, nil
@@ -173,7 +174,7 @@ func (d *Controller) outcome(ctx context.Context, request *Request, question *co
 	if request.State == Done && err == nil {
 		return &KeptError{request, b}
 	}
-	return request.Refused().Because(question.Why())
+	return request.Refused().Because(question.Reasons()...)
 }
 
 // Waiting returns the error for a call that waits for the answer to a request.
@@ -267,18 +268,18 @@ func lookUp(c <-chan *Request) *Request {
 }
 
 // taker returns the function that uses the approval for its one call.
-func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context,
+func (d *Controller) taker(request *Request, q *consent.Question) func(context.Context,
 	string) (func(context.Context, string) error, error) {
 	return func(ctx context.Context, call string) (func(context.Context, string) error, error) {
 		me := Self()
-		if _, err := d.Approvals.Do(ctx, r.ID, Step{To: Executing, Driver: me, Execution: call}); err != nil {
+		if _, err := d.Approvals.Do(ctx, request.ID, Step{To: Executing, Driver: me, Execution: call}); err != nil {
 			if d.Keeps && late(err) { // the server was faster
-				err = d.outcome(ctx, r, q)
+				err = d.outcome(ctx, request, q)
 			}
 			return nil, err
 		}
 		return func(ctx context.Context, code string) error {
-			_, err := d.Approvals.Do(ctx, r.ID, Step{To: Done, Driver: me, Code: code})
+			_, err := d.Approvals.Do(ctx, request.ID, Step{To: Done, Driver: me, Code: code})
 			return err
 		}, nil
 	}

@@ -372,11 +372,11 @@ func (l *Local) seal(ctx context.Context, id string, part Part, b []byte) error 
 const maxSealed = 80 << 20
 
 // Read implements Approvals.
-func (l *Local) Read(ctx context.Context, id string, p Part) ([]byte, error) {
+func (l *Local) Read(ctx context.Context, id string, part Part) ([]byte, error) {
 	if !isID().MatchString(id) {
 		return nil, fs.ErrNotExist
 	}
-	file, err := osfile.OpenPrivate(l.sealed(id, p), true)
+	file, err := osfile.OpenPrivate(l.sealed(id, part), true)
 	if err != nil {
 		return nil, err
 	}
@@ -391,15 +391,15 @@ func (l *Local) Read(ctx context.Context, id string, p Part) ([]byte, error) {
 			file.Name()).
 			Because("the caller has to ask again")
 	}
-	return l.own(ctx, id, p, b)
+	return l.own(ctx, id, part, b)
 }
 
 // own checks that a part belongs to its request: the files of two requests may have been swapped.
-func (l *Local) own(ctx context.Context, id string, p Part, b []byte) ([]byte, error) {
+func (l *Local) own(ctx context.Context, id string, p Part, data []byte) ([]byte, error) {
 	foreign := fault.New(fault.Integrity, "the stored %s is not that of the request %s", p, id).On("request", id).
 		Because("a file in the state directory was replaced").Try(fault.Command("rye deny", id))
 	if p == Result {
-		if own, ok := bytes.CutPrefix(b, []byte(id+"\n")); ok {
+		if own, ok := bytes.CutPrefix(data, []byte(id+"\n")); ok {
 			return own, nil
 		}
 		return nil, foreign
@@ -410,10 +410,10 @@ func (l *Local) own(ctx context.Context, id string, p Part, b []byte) ([]byte, e
 		return nil, err
 	case len(all) == 0:
 		return nil, fs.ErrNotExist
-	case cas.Sum(b) != all[0].Params:
+	case cas.Sum(data) != all[0].Params:
 		return nil, foreign
 	}
-	return b, nil
+	return data, nil
 }
 
 // Self returns this process as a driver.

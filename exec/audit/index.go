@@ -50,84 +50,84 @@ type visitor interface {
 
 // readHead reads the head. On an error (a *record.Problem, a newer format, or one of the file) the index holds what
 // was read before it. Without a head the index is empty.
-func readHead(dir string, v visitor, each func(*record.Line) error) (*index, error) {
-	x := &index{byName: map[string]*segmentState{}}
+func readHead(dir string, visitor visitor, each func(*record.Line) error) (*index, error) {
+	index := &index{byName: map[string]*segmentState{}}
 	f, err := journal.Open(headPath(dir))
 	if _, lost := errors.AsType[*journal.DamagedError](err); lost {
-		return x, &record.Problem{File: headName, Line: 1, Reason: "the head is missing"}
+		return index, &record.Problem{File: headName, Line: 1, Reason: "the head is missing"}
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return x, nil
+		return index, nil
 	} else if err != nil {
-		return x, err
+		return index, err
 	}
 	defer f.Close()
-	r := record.NewReader(headName, f)
+	reader := record.NewReader(headName, f)
 	for {
-		err := r.Next()
+		err := reader.Next()
 		if err == io.EOF {
 			break
 		} else if err != nil {
-			return x, err
+			return index, err
 		}
-		if err := x.take(&r.Line, v); err != nil {
+		if err := index.take(&reader.Line, visitor); err != nil {
 			if isNewerFormat(err) {
-				return x, err
+				return index, err
 			}
-			return x, &record.Problem{File: headName, Line: r.Line.N, Reason: err.Error()}
+			return index, &record.Problem{File: headName, Line: reader.Line.N, Reason: err.Error()}
 		}
-		if err := each(&r.Line); err != nil {
-			return x, err
+		if err := each(&reader.Line); err != nil {
+			return index, err
 		}
-		x.last = r.Line
-		x.last.Body = nil
+		index.last = reader.Line
+		index.last.Body = nil
 	}
-	if x.torn = r.Torn; x.torn && r.Continues() || x.last.N == 0 {
-		return x, r.Problem("%s", journal.ErrDamaged)
+	if index.torn = reader.Torn; index.torn && reader.Continues() || index.last.N == 0 {
+		return index, reader.Problem("%s", journal.ErrDamaged)
 	}
-	return x, nil
+	return index, nil
 }
 
 // take adds a line of the head to the index.
-func (x *index) take(l *record.Line, v visitor) error {
-	if l.N == 1 {
-		return new(firstBody).first(l, kindHead)
+func (x *index) take(line *record.Line, visitor visitor) error {
+	if line.N == 1 {
+		return new(firstBody).first(line, kindHead)
 	}
-	switch l.Kind {
+	switch line.Kind {
 	case kindOpen:
 		var o openBody
-		if err := decode(l.Body, &o); err != nil {
+		if err := decode(line.Body, &o); err != nil {
 			return err
 		}
-		return x.open(l, &o)
+		return x.open(line, &o)
 	case kindMark, kindCheckpoint:
 		var m markBody
-		if err := decode(l.Body, &m); err != nil {
+		if err := decode(line.Body, &m); err != nil {
 			return err
 		}
-		if (l.Kind == kindCheckpoint) != (m.Sig != "") || m.Closed && m.Sig == "" {
+		if (line.Kind == kindCheckpoint) != (m.Sig != "") || m.Closed && m.Sig == "" {
 			return errForm
 		}
-		if err := x.mark(l, &m); err != nil || l.Kind == kindMark {
+		if err := x.mark(line, &m); err != nil || line.Kind == kindMark {
 			return err
 		}
-		return v.checkpoint(l, &m)
+		return visitor.checkpoint(line, &m)
 	case kindPrune:
 		var p pruneBody
-		if err := decode(l.Body, &p); err != nil {
+		if err := decode(line.Body, &p); err != nil {
 			return err
 		}
-		if err := x.prune(l, &p); err != nil {
+		if err := x.prune(line, &p); err != nil {
 			return err
 		}
-		return v.prune(l, &p)
+		return visitor.prune(line, &p)
 	case kindMachine:
 		var m machineBody
-		if err := decode(l.Body, &m); err != nil {
+		if err := decode(line.Body, &m); err != nil {
 			return err
 		}
-		return v.machine(l, &m)
+		return visitor.machine(line, &m)
 	}
-	return fmt.Errorf("unexpected line of kind %q", l.Kind)
+	return fmt.Errorf("unexpected line of kind %q", line.Kind)
 }
 
 func (x *index) open(l *record.Line, o *openBody) error {
@@ -144,42 +144,44 @@ func (x *index) open(l *record.Line, o *openBody) error {
 	return nil
 }
 
-func (x *index) mark(l *record.Line, m *markBody) error {
-	s := x.byName[m.Segment]
+func (x *index) mark(line *record.Line, markBody *markBody) error {
+	segmentState := x.byName[markBody.Segment]
 	switch {
-	case s == nil:
-		return fmt.Errorf("segment %s was not opened", m.Segment)
-	case s.closed:
-		return fmt.Errorf("segment %s is already closed", m.Segment)
-	case s.pruned > 0:
-		return fmt.Errorf("segment %s was pruned", m.Segment)
-	case m.Lines < s.lines || m.Lines == s.lines && m.Last != s.last:
-		return fmt.Errorf("segment %s goes back to line %d", m.Segment, m.Lines)
+	case segmentState == nil:
+		return fmt.Errorf("segment %s was not opened", markBody.Segment)
+	case segmentState.closed:
+		return fmt.Errorf("segment %s is already closed", markBody.Segment)
+	case segmentState.pruned > 0:
+		return fmt.Errorf("segment %s was pruned", markBody.Segment)
+	case markBody.Lines < segmentState.lines || markBody.Lines == segmentState.lines &&
+		markBody.Last != segmentState.last:
+		return fmt.Errorf("segment %s goes back to line %d", markBody.Segment, markBody.Lines)
 	}
-	k := mark{lines: m.Lines}
-	copy(k.sum[:], m.Last[:])
-	s.marks = append(s.marks, k)
-	s.lines, s.last, s.closed, s.marked = m.Lines, m.Last, m.Closed, *l
-	s.marked.Body = nil
+	k := mark{lines: markBody.Lines}
+	copy(k.sum[:], markBody.Last[:])
+	segmentState.marks = append(segmentState.marks, k)
+	segmentState.lines, segmentState.last, segmentState.closed, segmentState.marked = markBody.Lines, markBody.Last,
+		markBody.Closed, *line
+	segmentState.marked.Body = nil
 	return nil
 }
 
 // openSegment opens a segment's file and reads its first line. If the file ends before that, the reader is at its
 // end.
 func openSegment(dir string, s *segmentState) (*os.File, *record.Reader, error) {
-	f, err := osfile.OpenRegular(segmentPath(dir, s.name))
+	file, err := osfile.OpenRegular(segmentPath(dir, s.name))
 	if err != nil {
 		return nil, nil, err
 	}
-	r := record.NewReader(s.name, f)
+	r := record.NewReader(s.name, file)
 	if err = r.Next(); err == nil {
 		err = checkFirst(&r.Line, s)
 	}
 	if err != nil && err != io.EOF {
-		f.Close()
+		file.Close()
 		return nil, nil, err
 	}
-	return f, r, nil
+	return file, r, nil
 }
 
 // checkFirst compares a segment's first line with the head.

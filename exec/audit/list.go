@@ -29,21 +29,21 @@ type Record struct {
 func (r *Record) MarshalJSON() ([]byte, error) { return r.Append(nil), nil }
 
 // Append appends the record as JCS: a line of an export, without its LF.
-func (r *Record) Append(b []byte) []byte {
-	b = r.Begin.AppendFormat(append(b, `{"begin":"`...), timeForm)
-	b = r.Call.Append(append(b, `","call":`...))
+func (r *Record) Append(data []byte) []byte {
+	data = r.Begin.AppendFormat(append(data, `{"begin":"`...), timeForm)
+	data = r.Call.Append(append(data, `","call":`...))
 	if r.Outcome != nil {
-		b = r.End.AppendFormat(append(b, `,"end":"`...), timeForm)
-		b = append(b, '"')
+		data = r.End.AppendFormat(append(data, `,"end":"`...), timeForm)
+		data = append(data, '"')
 	}
-	b = append(append(append(b, `,"id":"`...), r.Call.ID...), '"')
-	b = strconv.AppendInt(append(b, `,"line":`...), r.Position.Line, 10)
+	data = append(append(append(data, `,"id":"`...), r.Call.ID...), '"')
+	data = strconv.AppendInt(append(data, `,"line":`...), r.Position.Line, 10)
 	if r.Outcome != nil {
-		b = r.Outcome.Append(append(b, `,"outcome":`...))
+		data = r.Outcome.Append(append(data, `,"outcome":`...))
 	}
-	b = append(append(b, `,"segment":"`...), r.Position.Segment...)
-	b = r.Position.Sum.Append(append(b, `","sum":"`...))
-	return append(b, '"', '}')
+	data = append(append(data, `,"segment":"`...), r.Position.Segment...)
+	data = r.Position.Sum.Append(append(data, `","sum":"`...))
+	return append(data, '"', '}')
 }
 
 const timeForm = "2006-01-02T15:04:05.000Z"
@@ -166,26 +166,27 @@ func records(ctx context.Context, dir string, s *segmentState, visit func(*Recor
 }
 
 // segmentLines calls visit for each line of a segment that wasn't pruned, until it returns false or an error.
-func segmentLines(ctx context.Context, dir string, s *segmentState, visit func(*record.Reader) (bool, error)) error {
-	f, r, err := openSegment(dir, s)
-	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
+func segmentLines(ctx context.Context, dir string, segmentState *segmentState,
+	visit func(*record.Reader) (bool, error)) error {
+	f, reader, err := openSegment(dir, segmentState)
+	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, segmentState.name) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	for r.Line.N > 0 {
-		if err := r.Next(); err == io.EOF {
+	for reader.Line.N > 0 {
+		if err := reader.Next(); err == io.EOF {
 			break
 		} else if err != nil {
 			return err
 		}
-		if r.Line.N%1024 == 0 && ctx.Err() != nil {
+		if reader.Line.N%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if more, err := visit(r); err != nil {
-			return &record.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
+		if more, err := visit(reader); err != nil {
+			return &record.Problem{File: segmentState.name, Line: reader.Line.N, Reason: err.Error()}
 		} else if !more {
 			return nil
 		}
@@ -247,20 +248,21 @@ func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) b
 
 // take reads a line that begins or ends a call.
 func take(r *record.Reader, open map[string]*Record) (*Record, error) {
-	l := &r.Line
-	c := open[l.Call]
+	line := &r.Line
+	rec := open[line.Call]
 	switch {
-	case l.Kind == kindBegin && c == nil:
-		call, err := record.ParseCall(l.Call, l.Body)
-		c = &Record{Position: record.Position{Segment: r.File, Line: l.N, Sum: l.Sum}, ID: l.Call, Begin: l.At,
-			Call: call}
-		open[l.Call] = c
-		return c, err
-	case l.Kind == kindEnd && c != nil:
-		o, err := record.ParseEnd(l.Body)
-		c.End, c.Outcome = l.At, &o
-		delete(open, l.Call)
-		return c, err
+	case line.Kind == kindBegin && rec == nil:
+		call, err := record.ParseCall(line.Call, line.Body)
+		rec = &Record{Position: record.Position{Segment: r.File, Line: line.N, Sum: line.Sum}, ID: line.Call,
+			Begin: line.At,
+			Call:  call}
+		open[line.Call] = rec
+		return rec, err
+	case line.Kind == kindEnd && rec != nil:
+		o, err := record.ParseEnd(line.Body)
+		rec.End, rec.Outcome = line.At, &o
+		delete(open, line.Call)
+		return rec, err
 	}
 	return nil, errors.New("expected the begin of a call, or the end of one that has begun")
 }
@@ -283,28 +285,28 @@ type Usage struct {
 
 // Stats counts the records that a filter takes.
 func Stats(ctx context.Context, dir string, filter Filter) (*Summary, error) {
-	s := &Summary{Statuses: map[string]int64{}, Items: map[string]*Usage{}}
-	for r, err := range List(ctx, dir, filter) {
+	summary := &Summary{Statuses: map[string]int64{}, Items: map[string]*Usage{}}
+	for rec, err := range List(ctx, dir, filter) {
 		if err != nil {
-			return s, err
+			return summary, err
 		}
-		u := s.Items[r.Call.Ref]
-		if u == nil {
-			u = &Usage{}
-			s.Items[r.Call.Ref] = u
+		usage := summary.Items[rec.Call.Ref]
+		if usage == nil {
+			usage = &Usage{}
+			summary.Items[rec.Call.Ref] = usage
 		}
-		s.Calls++
-		u.Calls++
-		if r.Outcome == nil {
-			s.Unfinished++
+		summary.Calls++
+		usage.Calls++
+		if rec.Outcome == nil {
+			summary.Unfinished++
 			continue
 		}
-		s.Statuses[r.Outcome.Status]++
-		if r.Outcome.Status != record.OK {
-			u.NotOK++
+		summary.Statuses[rec.Outcome.Status]++
+		if rec.Outcome.Status != record.OK {
+			usage.NotOK++
 		}
-		u.Total += r.Outcome.Duration
-		u.Longest = max(u.Longest, r.Outcome.Duration)
+		usage.Total += rec.Outcome.Duration
+		usage.Longest = max(usage.Longest, rec.Outcome.Duration)
 	}
-	return s, nil
+	return summary, nil
 }

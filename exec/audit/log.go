@@ -46,7 +46,7 @@ const (
 	checkpointTime  = time.Minute
 )
 
-// A Log is one process's access to the journals. It may be used by any number of goroutines.
+// A Log is one process's access to the journals. It is safe for concurrent use.
 type Log struct {
 	o        Options
 	head     journal.Journal
@@ -68,21 +68,22 @@ type Log struct {
 }
 
 // Open returns the log in a directory. It reads and writes nothing before a call begins.
-func Open(o Options) (*Log, error) {
-	if err := record.CheckText("program", o.Program); err != nil {
+func Open(options Options) (*Log, error) {
+	if err := record.CheckText("program", options.Program); err != nil {
 		return nil, err
 	}
-	if o.Key.IsZero() || o.Now == nil {
+	if options.Key.IsZero() || options.Now == nil {
 		return nil, errors.New("the audit log requires a key and a clock")
 	}
-	if err := (&machineBody{o.Key.Public(), o.Voucher}).check(); err != nil {
+	if err := (&machineBody{options.Key.Public(), options.Voucher}).check(); err != nil {
 		return nil, err
 	}
-	l := &Log{o: o, open: map[string]bool{}}
-	l.required.Store(o.Required)
-	l.head = journal.Journal{Path: headPath(o.Dir), Wait: o.Wait, Check: checkHead, Line: func(b []byte) bool {
-		return new(record.Line).Scan(b)
-	}}
+	l := &Log{o: options, open: map[string]bool{}}
+	l.required.Store(options.Required)
+	l.head = journal.Journal{Path: headPath(options.Dir), Wait: options.Wait, Check: checkHead,
+		Line: func(b []byte) bool {
+			return new(record.Line).Scan(b)
+		}}
 	return l, nil
 }
 
@@ -111,29 +112,29 @@ type Entry struct {
 func (e *Entry) Position() record.Position { return e.pos }
 
 // Begin records that a call begins. If it returns an error the call must not have a side effect.
-func (l *Log) Begin(ctx context.Context, c record.Call) (*Entry, error) {
-	if err := c.Check(); err != nil {
+func (l *Log) Begin(ctx context.Context, call record.Call) (*Entry, error) {
+	if err := call.Check(); err != nil {
 		return nil, err
 	}
 	if err := l.start(ctx); err != nil {
 		return nil, err
 	}
-	e, err := l.begin(c)
+	entry, err := l.begin(call)
 	if err != nil || !l.required.Load() {
-		return e, err
+		return entry, err
 	}
-	if err := l.commit(ctx, e.pos.Line); err != nil {
+	if err := l.commit(ctx, entry.pos.Line); err != nil {
 		// The line may survive, so record the call as refused. If that fails too, the id stays taken: a call that
 		// begins twice would look as if the segment had been changed.
 		l.mu.Lock()
 		refused := record.End{Code: "UNAVAILABLE", Status: record.Refused}
-		if _, werr := l.write(kindEnd, c.ID, refused.Append(nil)); werr == nil {
-			delete(l.open, c.ID)
+		if _, werr := l.write(kindEnd, call.ID, refused.Append(nil)); werr == nil {
+			delete(l.open, call.ID)
 		}
 		l.mu.Unlock()
 		return nil, err
 	}
-	return e, nil
+	return entry, nil
 }
 
 // Ask records a step of a request for an approval. If it returns an error the step must not be made.
@@ -153,18 +154,18 @@ func (l *Log) Ask(ctx context.Context, a *record.Approval) error {
 	return l.commit(ctx, pos.Line)
 }
 
-func (l *Log) begin(c record.Call) (*Entry, error) {
+func (l *Log) begin(call record.Call) (*Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[c.ID] {
-		return nil, record.Invalid("id", "%q is already used by a running call", c.ID)
+	if l.open[call.ID] {
+		return nil, record.Invalid("id", "%q is already used by a running call", call.ID)
 	}
-	pos, err := l.write(kindBegin, c.ID, c.Append(nil))
+	pos, err := l.write(kindBegin, call.ID, call.Append(nil))
 	if err != nil {
 		return nil, err
 	}
-	l.open[c.ID] = true
-	return &Entry{log: l, id: c.ID, pos: pos}, nil
+	l.open[call.ID] = true
+	return &Entry{log: l, id: call.ID, pos: pos}, nil
 }
 
 // End writes what became of the call, and makes a checkpoint when it is time. If it returns an error, it may be called
@@ -173,29 +174,29 @@ func (e *Entry) End(ctx context.Context, o record.End) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	l := e.log
-	l.mu.Lock()
+	log := e.log
+	log.mu.Lock()
 	if e.ended {
-		l.mu.Unlock()
+		log.mu.Unlock()
 		return fmt.Errorf("the call %q has ended already", e.id)
 	}
-	pos, err := l.write(kindEnd, e.id, o.Append(nil))
+	pos, err := log.write(kindEnd, e.id, o.Append(nil))
 	if err == nil {
 		e.ended = true
-		delete(l.open, e.id)
+		delete(log.open, e.id)
 	}
-	l.mu.Unlock()
-	if err == nil && l.required.Load() {
-		err = l.commit(ctx, pos.Line)
+	log.mu.Unlock()
+	if err == nil && log.required.Load() {
+		err = log.commit(ctx, pos.Line)
 	}
 	if err != nil {
 		return err
 	}
-	l.commits.Lock()
-	due := pos.Line-l.checkpointed >= checkpointLines || l.o.Now().Sub(l.at) >= checkpointTime
-	l.commits.Unlock()
+	log.commits.Lock()
+	due := pos.Line-log.checkpointed >= checkpointLines || log.o.Now().Sub(log.at) >= checkpointTime
+	log.commits.Unlock()
 	if due {
-		return l.Checkpoint(ctx)
+		return log.Checkpoint(ctx)
 	}
 	return nil
 }
@@ -212,12 +213,12 @@ func (l *Log) Close(ctx context.Context) error {
 	l.commits.Lock()
 	defer l.commits.Unlock()
 	l.mu.Lock()
-	f, err := l.file, l.err
+	writer, err := l.file, l.err
 	if err == nil {
 		l.err = ErrClosed
 	}
 	l.mu.Unlock()
-	if f == nil {
+	if writer == nil {
 		return nil
 	}
 	if err == nil && l.started {
@@ -226,7 +227,7 @@ func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.file = nil
 	l.mu.Unlock()
-	return errors.Join(err, f.Close())
+	return errors.Join(err, writer.Close())
 }
 
 // start opens the segment before the first call. It creates the file before the head names it, so that a file that

@@ -114,7 +114,7 @@ type Segment struct {
 // Old returns the segments in which nothing is later than before, and calls visit with the line of an export for each
 // of their calls and steps. A segment that a process still writes to is left out. The log must have been verified.
 func Old(ctx context.Context, dir string, before time.Time, visit func(line []byte) error) (*Pruning, error) {
-	p := &Pruning{Before: before.UTC().Truncate(time.Millisecond)}
+	pruning := &Pruning{Before: before.UTC().Truncate(time.Millisecond)}
 	x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
 	if err != nil {
 		return nil, err
@@ -128,31 +128,31 @@ func Old(ctx context.Context, dir string, before time.Time, visit func(line []by
 			return nil, err
 		}
 		if held {
-			p.Kept++
+			pruning.Kept++
 		} else if old != nil {
-			p.Segments = append(p.Segments, *old)
+			pruning.Segments = append(pruning.Segments, *old)
 		}
 	}
-	slices.SortFunc(p.Segments, func(a, b Segment) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
-	return p, nil
+	slices.SortFunc(pruning.Segments, func(a, b Segment) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	return pruning, nil
 }
 
 // oldSegment returns a segment if no line in it is later than before. It returns held if a process still writes to
 // it.
-func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Time,
+func oldSegment(ctx context.Context, dir string, segmentState *segmentState, before time.Time,
 	visit func(line []byte) error) (old *Segment, held bool, err error) {
-	f, r, err := openSegment(dir, s)
+	file, reader, err := openSegment(dir, segmentState)
 	if err != nil {
 		return nil, false, err
 	}
-	defer f.Close()
+	defer file.Close()
 	// An open segment without a lock belongs to a process that died.
-	if free, err := osfile.TryLock(f, osfile.Exclusive); !s.closed && (err != nil || !free) {
+	if free, err := osfile.TryLock(file, osfile.Exclusive); !segmentState.closed && (err != nil || !free) {
 		return nil, true, nil
 	}
-	old = &Segment{Name: s.name, Began: s.opened.At}
-	for err = nil; err == nil; err = r.Next() {
-		old.Lines, old.Ended = r.Line.N, r.Line.At
+	old = &Segment{Name: segmentState.name, Began: segmentState.opened.At}
+	for err = nil; err == nil; err = reader.Next() {
+		old.Lines, old.Ended = reader.Line.N, reader.Line.At
 	}
 	if err != io.EOF {
 		return nil, false, err
@@ -160,17 +160,17 @@ func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Ti
 	if !old.Ended.Before(before) {
 		return nil, false, nil
 	}
-	if info, err := f.Stat(); err == nil {
+	if info, err := file.Stat(); err == nil {
 		old.Bytes = info.Size()
 	}
 	var visited error
-	err = records(ctx, dir, s, func(r *Record) bool {
+	err = records(ctx, dir, segmentState, func(r *Record) bool {
 		old.Calls++
 		visited = visit(r.Append(nil))
 		return visited == nil
 	})
 	if err == nil && visited == nil {
-		err = steps(ctx, dir, s, func(s *Step) bool {
+		err = steps(ctx, dir, segmentState, func(s *Step) bool {
 			visited = visit(s.AppendExport(nil))
 			return visited == nil
 		})
@@ -208,22 +208,23 @@ func (l *Log) Prune(ctx context.Context, p *Pruning, export cas.Digest) error {
 }
 
 // namePruned adds signed lines that name the segments, each as many as fit.
-func (l *Log) namePruned(t *record.Tail, p *Pruning, export cas.Digest) error {
-	l.tellMachine(t)
+func (l *Log) namePruned(tail *record.Tail, p *Pruning, export cas.Digest) error {
+	l.tellMachine(tail)
 	for some := range slices.Chunk(p.Segments, mostPruned) {
-		b := pruneBody{Before: p.Before.Format(timeForm), Export: export}
+		pruneBody := pruneBody{Before: p.Before.Format(timeForm), Export: export}
 		for _, s := range some {
-			b.Segments, b.Calls, b.Lines = append(b.Segments, s.Name), b.Calls+s.Calls, b.Lines+s.Lines
+			pruneBody.Segments, pruneBody.Calls, pruneBody.Lines = append(pruneBody.Segments, s.Name),
+				pruneBody.Calls+s.Calls, pruneBody.Lines+s.Lines
 		}
-		c := l.line(kindPrune, &b)
-		t.Place(&c)
+		c := l.line(kindPrune, &pruneBody)
+		tail.Place(&c)
 		s, err := sign.New(c.Sum, pruneClaim(), l.o.Key, c.At)
 		if err != nil {
 			return err
 		}
-		b.Sig = s.String()
-		c.Body = encode(&b)
-		t.Add(c)
+		pruneBody.Sig = s.String()
+		c.Body = encode(&pruneBody)
+		tail.Add(c)
 	}
 	return nil
 }

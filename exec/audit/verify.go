@@ -60,13 +60,13 @@ const maxProblems = 1000
 //
 // Problems of the journals are in the report. The error is for files that can't be read, and for a newer format.
 func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.Position) (*Report, error) {
-	v := &verifier{ctx: ctx, dir: dir, keys: keys, seen: map[string][]record.Position{},
+	verifier := &verifier{ctx: ctx, dir: dir, keys: keys, seen: map[string][]record.Position{},
 		machines: map[key.Fingerprint]*Machine{}}
-	v.report.Machines, v.report.Problems = []Machine{}, []*record.Problem{}
+	verifier.report.Machines, verifier.report.Problems = []Machine{}, []*record.Problem{}
 	for _, p := range seen {
-		v.seen[p.Segment] = append(v.seen[p.Segment], p)
+		verifier.seen[p.Segment] = append(verifier.seen[p.Segment], p)
 	}
-	for _, list := range v.seen {
+	for _, list := range verifier.seen {
 		slices.SortFunc(list, func(a, b record.Position) int { return int(a.Line - b.Line) })
 	}
 	// A process creates a segment's file before the head names it. So the head has a record of every file listed here
@@ -75,15 +75,16 @@ func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.P
 	if err != nil {
 		return nil, err
 	}
-	x, err := v.head()
+	x, err := verifier.head()
 	if err != nil {
 		return nil, err
 	}
-	if err := v.segments(x, files); err != nil {
+	if err := verifier.segments(x, files); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(v.report.Problems, func(a, b *record.Problem) int { return strings.Compare(a.File, b.File) })
-	return &v.report, nil
+	slices.SortFunc(verifier.report.Problems,
+		func(a, b *record.Problem) int { return strings.Compare(a.File, b.File) })
+	return &verifier.report, nil
 }
 
 type verifier struct {
@@ -113,7 +114,7 @@ func (v *verifier) found(p *record.Problem) {
 func (v *verifier) head() (*index, error) {
 	seen := v.seen[""]
 	var lost *record.Problem
-	x, err := readHead(v.dir, v, func(l *record.Line) error {
+	index, err := readHead(v.dir, v, func(l *record.Line) error {
 		if lost == nil {
 			lost = compare(&seen, l, headName)
 		}
@@ -128,7 +129,7 @@ func (v *verifier) head() (*index, error) {
 		return nil, err
 	}
 	if problem == nil && len(seen) > 0 && lost == nil {
-		lost = &record.Problem{File: headName, Line: x.last.N + 1,
+		lost = &record.Problem{File: headName, Line: index.last.N + 1,
 			Reason: fmt.Sprintf("line %d existed before", seen[0].Line)}
 	}
 	var worst *record.Problem
@@ -141,11 +142,11 @@ func (v *verifier) head() (*index, error) {
 		v.headBad = true
 		v.found(worst)
 	}
-	v.report.Head = record.Position{Line: x.last.N, Sum: x.last.Sum}
-	if x.torn {
+	v.report.Head = record.Position{Line: index.last.N, Sum: index.last.Sum}
+	if index.torn {
 		v.report.Torn++
 	}
-	return x, nil
+	return index, nil
 }
 
 // compare checks a line against the positions in seen, up to this line.
@@ -159,19 +160,19 @@ func compare(seen *[]record.Position, l *record.Line, file string) *record.Probl
 	return nil
 }
 
-func (v *verifier) machine(_ *record.Line, m *machineBody) error {
-	f := m.Key.Fingerprint()
+func (v *verifier) machine(_ *record.Line, machineBody *machineBody) error {
+	f := machineBody.Key.Fingerprint()
 	k := v.machines[f]
 	if k == nil {
-		k = &Machine{Key: m.Key}
+		k = &Machine{Key: machineBody.Key}
 		v.machines[f] = k
 		v.order = append(v.order, k)
 	}
 	// Machine lines repeat the same voucher often, and few different ones exist.
-	if m.Voucher != nil && len(k.vouchers) < 16 && !slices.ContainsFunc(k.vouchers, func(b []byte) bool {
-		return slices.Equal(b, m.Voucher)
+	if machineBody.Voucher != nil && len(k.vouchers) < 16 && !slices.ContainsFunc(k.vouchers, func(b []byte) bool {
+		return slices.Equal(b, machineBody.Voucher)
 	}) {
-		k.vouchers = append(k.vouchers, slices.Clone(m.Voucher))
+		k.vouchers = append(k.vouchers, slices.Clone(machineBody.Voucher))
 	}
 	return nil
 }
@@ -193,22 +194,22 @@ func (v *verifier) checkpoint(l *record.Line, m *markBody) error {
 
 // sign collects the signature of a line for forged. The signature covers the line with bare, its body without
 // signature.
-func (v *verifier) sign(l *record.Line, sig string, bare body, claim sign.Claim) error {
-	s, err := sign.ParseLine(sig)
+func (v *verifier) sign(line *record.Line, sig string, bare body, claim sign.Claim) error {
+	parsed, err := sign.ParseLine(sig)
 	if err != nil {
 		return err
 	}
-	k := v.machines[s.Key]
+	k := v.machines[parsed.Key]
 	if k == nil {
 		return errors.New("checkpoint signed by an unknown machine key")
 	}
 	if k.Checkpoints++; k.first == 0 {
-		k.first = l.N
+		k.first = line.N
 	}
 	v.report.Checkpoints++
-	open := *l
+	open := *line
 	open.Body = encode(bare)
-	v.signed = append(v.signed, signature{l.N, s, cas.Sum(open.AppendOpen(nil)), claim, k.Key})
+	v.signed = append(v.signed, signature{line.N, parsed, cas.Sum(open.AppendOpen(nil)), claim, k.Key})
 	return nil
 }
 
@@ -255,25 +256,25 @@ func (v *verifier) unknown() *record.Problem {
 }
 
 // segments verifies all segments that the head knows, and looks for others.
-func (v *verifier) segments(x *index, files []string) error {
-	for _, s := range x.segments {
+func (v *verifier) segments(index *index, files []string) error {
+	for _, s := range index.segments {
 		if s.pruned == 0 {
 			v.report.Segments++
 		}
 	}
 	if !v.headBad {
-		if err := v.strangers(x, files); err != nil {
+		if err := v.strangers(index, files); err != nil {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.seen)) {
-			if name != "" && x.byName[name] == nil {
+			if name != "" && index.byName[name] == nil {
 				v.found(&record.Problem{File: name, Line: 1,
 					Reason: "this segment existed before, but the head has no record of it"})
 			}
 		}
 	}
-	return cas.Parallel(v.ctx, 0, len(x.segments), func(ctx context.Context, i int) error {
-		return v.segment(ctx, x.segments[i])
+	return cas.Parallel(v.ctx, 0, len(index.segments), func(ctx context.Context, i int) error {
+		return v.segment(ctx, index.segments[i])
 	})
 }
 
@@ -327,21 +328,21 @@ func (v *verifier) goesOn(name string) (bool, error) {
 }
 
 // segment verifies one segment and counts its lines.
-func (v *verifier) segment(ctx context.Context, s *segmentState) error {
+func (v *verifier) segment(ctx context.Context, segmentState *segmentState) error {
 	var n counts
-	if s.pruned > 0 {
+	if segmentState.pruned > 0 {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.report.SeenPruned += int64(len(v.seen[s.name]))
+		v.report.SeenPruned += int64(len(v.seen[segmentState.name]))
 		return nil
 	}
-	err := n.read(ctx, v.dir, s, v.seen[s.name])
+	err := n.read(ctx, v.dir, segmentState, v.seen[segmentState.name])
 	v.mu.Lock()
 	r := &v.report
 	r.Lines += n.lines
 	r.Calls += n.calls
 	r.Unfinished += int64(len(n.open))
-	r.Tail += max(0, n.lines-max(s.lines, 1))
+	r.Tail += max(0, n.lines-max(segmentState.lines, 1))
 	r.Torn += n.torn
 	v.mu.Unlock()
 	if p, ok := errors.AsType[*record.Problem](err); ok {
@@ -357,81 +358,83 @@ type counts struct {
 	open               map[string]bool
 }
 
-func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []record.Position) error {
-	f, r, err := openSegment(dir, s)
-	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
+func (n *counts) read(ctx context.Context, dir string, segmentState *segmentState, seen []record.Position) error {
+	f, reader, err := openSegment(dir, segmentState)
+	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, segmentState.name) {
 		return nil
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return &record.Problem{File: s.name, Line: 1, Reason: "the segment is missing"}
+		return &record.Problem{File: segmentState.name, Line: 1, Reason: "the segment is missing"}
 	} else if err != nil {
 		return err
 	}
 	defer f.Close()
 	n.open = map[string]bool{}
-	marks := s.marks
-	for err = nil; r.Line.N > 0; err = r.Next() {
+	marks := segmentState.marks
+	for err = nil; reader.Line.N > 0; err = reader.Next() {
 		if err == nil {
-			err = n.take(&r.Line, s, &marks)
+			err = n.take(&reader.Line, segmentState, &marks)
 		}
-		if p := compare(&seen, &r.Line, s.name); p != nil && err == nil {
+		if p := compare(&seen, &reader.Line, segmentState.name); p != nil && err == nil {
 			err = p
 		}
-		if err == nil && r.Line.N%1024 == 0 {
+		if err == nil && reader.Line.N%1024 == 0 {
 			err = ctx.Err()
 		}
 		if err != nil {
 			break
 		}
-		n.lines = r.Line.N
+		n.lines = reader.Line.N
 	}
 	switch {
 	case err != nil && err != io.EOF:
 		return err
-	case n.lines < s.lines:
-		return r.Problem("lines are missing: line %d of the head records %d", s.marked.N, s.lines)
+	case n.lines < segmentState.lines:
+		return reader.Problem("lines are missing: line %d of the head records %d", segmentState.marked.N,
+			segmentState.lines)
 	case len(seen) > 0:
-		return r.Problem("lines are missing: line %d existed before", seen[0].Line)
-	case s.closed && r.Torn:
-		return r.Problem("line after the end of a closed segment")
-	case r.Torn:
+		return reader.Problem("lines are missing: line %d existed before", seen[0].Line)
+	case segmentState.closed && reader.Torn:
+		return reader.Problem("line after the end of a closed segment")
+	case reader.Torn:
 		n.torn++
 	}
 	return nil
 }
 
 // take checks and counts a line.
-func (n *counts) take(l *record.Line, s *segmentState, marks *[]mark) error {
+func (n *counts) take(line *record.Line, segmentState *segmentState, marks *[]mark) error {
 	bad := func(format string, args ...any) error {
-		return &record.Problem{File: s.name, Line: l.N, Reason: fmt.Sprintf(format, args...)}
+		return &record.Problem{File: segmentState.name, Line: line.N, Reason: fmt.Sprintf(format, args...)}
 	}
-	for ; len(*marks) > 0 && (*marks)[0].lines <= l.N; *marks = (*marks)[1:] {
+	for ; len(*marks) > 0 && (*marks)[0].lines <= line.N; *marks = (*marks)[1:] {
 		k := (*marks)[0]
-		if k.lines < l.N {
+		if k.lines < line.N {
 			return bad("line %d, recorded in the head, is missing before it", k.lines)
 		}
-		if string(k.sum[:]) != string(l.Sum[:len(k.sum)]) || l.N == s.lines && l.Sum != s.last {
+		if string(k.sum[:]) != string(line.Sum[:len(k.sum)]) || line.N == segmentState.lines &&
+			line.Sum != segmentState.last {
 			return bad("differs from the line recorded in the head")
 		}
 	}
 	switch {
-	case s.closed && l.N > s.lines:
+	case segmentState.closed && line.N > segmentState.lines:
 		return bad("line after the end of a closed segment")
-	case l.N == 1:
-	case l.Kind == kindBegin && n.open[l.Call]:
-		return bad("call %q begins twice", l.Call)
-	case l.Kind == kindBegin:
-		n.open[l.Call] = true
+	case line.N == 1:
+	case line.Kind == kindBegin && n.open[line.Call]:
+		return bad("call %q begins twice", line.Call)
+	case line.Kind == kindBegin:
+		n.open[line.Call] = true
 		n.calls++
-	case l.Kind == kindEnd && !n.open[l.Call]:
-		return bad("call %q ends without having begun", l.Call)
-	case l.Kind == kindEnd:
-		delete(n.open, l.Call)
-	case l.Kind == kindAsk && l.Call == "":
-		if _, err := record.ParseApproval(l.Body); err != nil {
+	case line.Kind == kindEnd && !n.open[line.Call]:
+		return bad("call %q ends without having begun", line.Call)
+	case line.Kind == kindEnd:
+		delete(n.open, line.Call)
+	case line.Kind == kindAsk && line.Call == "":
+		if _, err := record.ParseApproval(line.Body); err != nil {
 			return bad("%s", err)
 		}
 	default:
-		return bad("unexpected line of kind %q", l.Kind)
+		return bad("unexpected line of kind %q", line.Kind)
 	}
 	return nil
 }

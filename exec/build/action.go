@@ -44,28 +44,28 @@ type Program struct {
 }
 
 // ActionOf returns the action of a prepared call.
-func ActionOf(p *exec.Plan, inputs cas.Digest, outputs []string) (*Action, error) {
-	a := &Action{
+func ActionOf(plan *exec.Plan, inputs cas.Digest, outputs []string) (*Action, error) {
+	action := &Action{
 		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs,
-		Packages: packages.Digest(p.Artifacts),
-		Params:   p.Params, Platform: runtime.GOOS + "/" + runtime.GOARCH, Toolchain: []Program{},
+		Packages: packages.Digest(plan.Artifacts),
+		Params:   plan.Params, Platform: runtime.GOOS + "/" + runtime.GOARCH, Toolchain: []Program{},
 	}
-	if a.Params == nil {
-		a.Params = map[string]any{}
+	if action.Params == nil {
+		action.Params = map[string]any{}
 	}
-	for _, l := range p.Chain {
-		a.Chain = append(a.Chain, Link{l.Item.Raw, l.Item.Ref.String(), l.Tree})
+	for _, l := range plan.Chain {
+		action.Chain = append(action.Chain, Link{l.Item.Raw, l.Item.Ref.String(), l.Tree})
 	}
-	for _, q := range p.Programs {
-		a.Toolchain = append(a.Toolchain, Program{q.Digest, q.Name, q.Version})
+	for _, q := range plan.Programs {
+		action.Toolchain = append(action.Toolchain, Program{q.Digest, q.Name, q.Version})
 	}
-	slices.SortFunc(a.Toolchain, func(a, b Program) int {
+	slices.SortFunc(action.Toolchain, func(a, b Program) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Digest.Compare(b.Digest))
 	})
-	a.Toolchain = slices.Compact(a.Toolchain)
+	action.Toolchain = slices.Compact(action.Toolchain)
 	var err error
-	a.Grants, err = p.Chain[0].Item.Model.Grants().Hash()
-	return a, err
+	action.Grants, err = plan.Chain[0].Item.Model.Grants().Hash()
+	return action, err
 }
 
 // Append appends the record to dst.

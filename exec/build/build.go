@@ -95,35 +95,36 @@ func NoStep(r *recipe.Recipe, name string) error {
 
 // Build runs the steps whose inputs have changed. A failed step is in the result; an error concerns the whole build.
 func Build(ctx context.Context, o Options) (*Result, error) {
-	b := &build{Options: o, result: &Result{}, done: map[string]*step{}, slots: make(chan struct{}, max(o.Jobs, 1))}
-	if err := b.choose(); err != nil {
+	build := &build{Options: o, result: &Result{}, done: map[string]*step{},
+		slots: make(chan struct{}, max(o.Jobs, 1))}
+	if err := build.choose(); err != nil {
 		return nil, err
 	}
-	if err := b.tools(ctx); err != nil {
+	if err := build.tools(ctx); err != nil {
 		return nil, err
 	}
-	defer b.release()
-	if err := b.scan(ctx); err != nil {
+	defer build.release()
+	if err := build.scan(ctx); err != nil {
 		return nil, err
 	}
 	var wait sync.WaitGroup
-	for _, s := range b.steps {
+	for _, s := range build.steps {
 		wait.Go(func() {
 			defer close(s.over)
-			b.step(ctx, s)
+			build.step(ctx, s)
 			if s.report.State == "" {
 				s.report.State = Skipped // interrupted: Build returns that error
 			}
 		})
 	}
 	wait.Wait()
-	for _, s := range b.steps {
-		b.result.Steps = append(b.result.Steps, s.report)
+	for _, s := range build.steps {
+		build.result.Steps = append(build.result.Steps, s.report)
 	}
 	if ctx.Err() != nil {
-		return b.result, context.Cause(ctx)
+		return build.result, context.Cause(ctx)
 	}
-	return b.result, nil
+	return build.result, nil
 }
 
 // A build is the state of one Build.
@@ -221,7 +222,7 @@ func (b *build) scan(ctx context.Context) error {
 	}
 	defer batch.Close()
 	var mu sync.Mutex
-	r, err := worktree.Import(ctx, batch, b.Dir,
+	result, err := worktree.Import(ctx, batch, b.Dir,
 		worktree.Options{Cache: b.Stat, Skip: b.skip, Files: func(of []worktree.File) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -236,11 +237,11 @@ func (b *build) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.result.Files, b.result.Read = r.Files, r.Read
+	b.result.Files, b.result.Read = result.Files, result.Read
 	if err := batch.Commit(ctx); err != nil {
 		return err
 	}
-	return b.hold(ctx, b.Store, r.ID.Digest)
+	return b.hold(ctx, b.Store, result.ID.Digest)
 }
 
 // skip reports whether no step reads or writes a path.
@@ -263,8 +264,8 @@ func (b *build) skip(path string, dir bool) bool {
 }
 
 // step runs one step when the steps that it needs are done.
-func (b *build) step(ctx context.Context, s *step) {
-	for _, name := range s.Needs {
+func (b *build) step(ctx context.Context, step *step) {
+	for _, name := range step.Needs {
 		need := b.done[name]
 		select {
 		case <-need.over:
@@ -274,12 +275,13 @@ func (b *build) step(ctx context.Context, s *step) {
 		switch need.report.State {
 		case Unchanged, Cached, Ran:
 		case Stale:
-			s.report.State, s.report.Why = Stale, []string{"the step " + name + " would run"}
-			b.tell(s)
+			step.report.State, step.report.Why = Stale, []string{"the step " + name + " would run"}
+			b.tell(step)
 			return
 		default:
-			s.report.State, s.report.Why = Skipped, []string{"the step " + name + " " + string(need.report.State)}
-			b.tell(s)
+			step.report.State, step.report.Why = Skipped,
+				[]string{"the step " + name + " " + string(need.report.State)}
+			b.tell(step)
 			return
 		}
 	}
@@ -290,20 +292,20 @@ func (b *build) step(ctx context.Context, s *step) {
 		return
 	}
 	if first := b.first(); first != "" && !b.KeepGoing {
-		s.report.State, s.report.Why = Skipped, []string{"the step " + first + " failed"}
-		b.tell(s)
+		step.report.State, step.report.Why = Skipped, []string{"the step " + first + " failed"}
+		b.tell(step)
 		return
 	}
 	begin := time.Now()
-	err := b.do(ctx, s)
-	s.report.Duration = time.Since(begin)
+	err := b.do(ctx, step)
+	step.report.Duration = time.Since(begin)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
-		s.report.State, s.report.Err = Failed, err
+		step.report.State, step.report.Err = Failed, err
 	}
-	b.tell(s)
+	b.tell(step)
 }
 
 func (b *build) first() string {
@@ -324,24 +326,24 @@ func (b *build) tell(s *step) {
 }
 
 // inputs returns the input files of a step: of the project, and of the steps that it needs.
-func (b *build) inputs(s *step) (Files, error) {
+func (b *build) inputs(step *step) (Files, error) {
 	in := Files{}
-	for _, g := range s.Inputs {
+	for _, glob := range step.Inputs {
 		any := false
 		take := func(files Files) {
 			for path, e := range files {
-				if g.Match(path) {
+				if glob.Match(path) {
 					in[path], any = e, true
 				}
 			}
 		}
 		take(b.sources)
-		for _, need := range s.Needs {
+		for _, need := range step.Needs {
 			take(b.done[need].made)
 		}
 		if !any {
-			return nil, fault.New(fault.Files, "the step %q needs %q, and no file matches", s.Name,
-				g.String()).On("step", s.Name).On("path", g.String()).Missing().
+			return nil, fault.New(fault.Files, "the step %q needs %q, and no file matches", step.Name,
+				glob.String()).On("step", step.Name).On("path", glob.String()).Missing().
 				Because("inputs: in " + recipe.File + " names files of the project and outputs of other steps")
 		}
 	}
@@ -349,8 +351,8 @@ func (b *build) inputs(s *step) (Files, error) {
 }
 
 // do runs a step if it isn't up to date.
-func (b *build) do(ctx context.Context, s *step) error {
-	in, err := b.inputs(s)
+func (b *build) do(ctx context.Context, step *step) error {
+	in, err := b.inputs(step)
 	if err != nil {
 		return err
 	}
@@ -358,45 +360,45 @@ func (b *build) do(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	plan, err := b.Prepare(ctx, s.Step)
+	plan, err := b.Prepare(ctx, step.Step)
 	if err != nil {
 		return err
 	}
 	defer func() { plan.Close() }()
-	a, err := ActionOf(plan, root, s.Outputs)
+	action, err := ActionOf(plan, root, step.Outputs)
 	if err != nil {
 		return err
 	}
-	record, err := a.Append(nil)
+	record, err := action.Append(nil)
 	if err != nil {
 		return err
 	}
-	s.report.Action = cas.Sum(record)
-	last, lastTree := b.Cache.Last(ctx, b.Dir, s.Name)
-	found := b.found.below(s.Outputs)
-	s.report.Why = changes(ctx, b.Store, last, a, in)
+	step.report.Action = cas.Sum(record)
+	last, lastTree := b.Cache.Last(ctx, b.Dir, step.Name)
+	found := b.found.below(step.Outputs)
+	step.report.Why = changes(ctx, b.Store, last, action, in)
 
 	if !b.Check {
-		if over, err := b.recall(ctx, s, a, found, last != nil, lastTree); over || err != nil {
+		if over, err := b.recall(ctx, step, action, found, last != nil, lastTree); over || err != nil {
 			return err
 		}
 	}
 	if b.DryRun {
-		s.report.State = Stale
+		step.report.State = Stale
 		return nil
 	}
 	if err := b.putTrees(ctx, in); err != nil {
 		return err
 	}
 	store := b.Store
-	if s.report.Note != "" {
+	if step.report.Note != "" {
 		// The store doesn't replace a damaged object, because it has one of that name. So this result is kept outside
 		// of it until it is placed.
 		fresh := &beside{Store: b.Store, fresh: &cas.Memory{}}
 		store = fresh
-		defer func() { fresh.copy(ctx, s.report.Outputs) }()
+		defer func() { fresh.copy(ctx, step.report.Outputs) }()
 	}
-	job := &Job{Step: s.Step, Action: a, Plan: plan, Store: store,
+	job := &Job{Step: step.Step, Action: action, Plan: plan, Store: store,
 		Hold: func(ctx context.Context, tree cas.Digest) error {
 			return b.hold(ctx, store, tree)
 		}}
@@ -409,50 +411,50 @@ func (b *build) do(ctx context.Context, s *step) error {
 			return err
 		}
 	}
-	s.report.State, s.report.Outputs = Ran, made
-	b.Cache.Keep(ctx, s.report.Action, made)
-	if s.made, err = readFiles(ctx, store, made); err != nil {
+	step.report.State, step.report.Outputs = Ran, made
+	b.Cache.Keep(ctx, step.report.Action, made)
+	if step.made, err = readFiles(ctx, store, made); err != nil {
 		return err
 	}
-	return b.place(ctx, s, a, store, found, last != nil, lastTree)
+	return b.place(ctx, step, action, store, found, last != nil, lastTree)
 }
 
 // recall returns the cached result of an action if all its objects exist.
-func (b *build) recall(ctx context.Context, s *step, a *Action, found Files, known bool,
+func (b *build) recall(ctx context.Context, step *step, action *Action, found Files, known bool,
 	lastTree cas.Digest) (over bool, err error) {
-	outputs, ok := b.Cache.Result(ctx, s.report.Action)
+	outputs, ok := b.Cache.Result(ctx, step.report.Action)
 	if !ok {
 		return false, nil
 	}
-	s.report.Outputs = outputs
+	step.report.Outputs = outputs
 	if is, err := found.tree(nil); err == nil && is == outputs {
-		s.report.State, s.made = Unchanged, found
-		b.Cache.SetLast(ctx, b.Dir, s.Name, a, outputs)
+		step.report.State, step.made = Unchanged, found
+		b.Cache.SetLast(ctx, b.Dir, step.Name, action, outputs)
 		return true, nil
 	}
 	if err = b.hold(ctx, b.Store, outputs); err == nil {
-		s.made, err = readFiles(ctx, b.Store, outputs)
+		step.made, err = readFiles(ctx, b.Store, outputs)
 	}
 	if err == nil && !b.DryRun {
-		err = b.whole(ctx, s.made)
+		err = b.whole(ctx, step.made)
 	}
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
 	if err != nil {
-		s.report.Outputs = cas.Digest{}
-		s.report.Note = "the cached result is missing or damaged: " + err.Error()
+		step.report.Outputs = cas.Digest{}
+		step.report.Note = "the cached result is missing or damaged: " + err.Error()
 		return false, nil
 	}
-	if len(s.report.Why) == 0 {
-		s.report.Why = differences("output", s.made, found)
+	if len(step.report.Why) == 0 {
+		step.report.Why = differences("output", step.made, found)
 	}
 	if b.DryRun {
-		s.report.State = Stale
+		step.report.State = Stale
 		return true, nil
 	}
-	s.report.State = Cached
-	return true, b.place(ctx, s, a, b.Store, found, known, lastTree)
+	step.report.State = Cached
+	return true, b.place(ctx, step, action, b.Store, found, known, lastTree)
 }
 
 // whole checks that all files exist, by reading them against their digests.
@@ -471,7 +473,7 @@ func (b *build) whole(ctx context.Context, files Files) error {
 }
 
 // place writes the outputs of a step into the project, and records them in the cache.
-func (b *build) place(ctx context.Context, s *step, a *Action, src cas.Getter, found Files, known bool,
+func (b *build) place(ctx context.Context, step *step, action *Action, src cas.Getter, found Files, known bool,
 	lastTree cas.Digest) error {
 	last := Files{}
 	if known {
@@ -480,14 +482,14 @@ func (b *build) place(ctx context.Context, s *step, a *Action, src cas.Getter, f
 			last = f
 		}
 	}
-	gone, err := strays(s.Name, found, s.made, last)
+	gone, err := strays(step.Name, found, step.made, last)
 	if err != nil {
 		return err
 	}
-	if err := place(ctx, b.Dir, src, found, s.made, gone); err != nil {
+	if err := place(ctx, b.Dir, src, found, step.made, gone); err != nil {
 		return err
 	}
-	b.Cache.SetLast(ctx, b.Dir, s.Name, a, s.report.Outputs)
+	b.Cache.SetLast(ctx, b.Dir, step.Name, action, step.report.Outputs)
 	return nil
 }
 

@@ -26,12 +26,12 @@ func (f Files) tree(put func(b []byte) error) (cas.Digest, error) {
 }
 
 // treeOf returns the tree of sorted paths that share their first n bytes.
-func treeOf(f Files, paths []string, n int, put func(b []byte) error) (d cas.Digest, err error) {
+func treeOf(files Files, paths []string, n int, put func(b []byte) error) (digest cas.Digest, err error) {
 	var entries []cas.Entry
 	for len(paths) > 0 {
 		name, _, below := strings.Cut(paths[0][n:], "/")
 		if !below {
-			e := f[paths[0]]
+			e := files[paths[0]]
 			e.Name = name
 			entries, paths = append(entries, e), paths[1:]
 			continue
@@ -42,8 +42,8 @@ func treeOf(f Files, paths []string, n int, put func(b []byte) error) (d cas.Dig
 			end = len(paths)
 		}
 		e := cas.Entry{Name: name, Mode: cas.Dir}
-		if e.Digest, err = treeOf(f, paths[:end], len(dir), put); err != nil {
-			return d, err
+		if e.Digest, err = treeOf(files, paths[:end], len(dir), put); err != nil {
+			return digest, err
 		}
 		entries, paths = append(entries, e), paths[end:]
 	}

@@ -73,18 +73,18 @@ func removeEmpty(root *os.Root, path string) {
 }
 
 // put writes one file. It hashes the bytes while copying, and renames the file into place only if they are right.
-func put(ctx context.Context, root *os.Root, src cas.Getter, path string, e cas.Entry) (err error) {
+func put(ctx context.Context, root *os.Root, src cas.Getter, path string, entry cas.Entry) (err error) {
 	name := filepath.FromSlash(path)
 	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	o, err := src.Get(ctx, e.ID())
+	o, err := src.Get(ctx, entry.ID())
 	if err != nil {
 		return err
 	}
 	defer o.Close()
 	mode := fs.FileMode(0o666)
-	if e.Mode == cas.Exec {
+	if entry.Mode == cas.Exec {
 		mode = 0o777
 	}
 	return osfile.In{Root: root, Lazy: true}.Write(name, mode, false, func(f *os.File) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// A Runner runs actions: here, or on other machines. It is safe for many goroutines.
+// A Runner runs actions: here, or on other machines. It is safe for concurrent use.
 type Runner interface {
 	// Run runs an action. It reads the inputs from the store, puts the outputs into the store, and returns their tree.
 	// A failed tool is a *FailedError, a missing output an *OutputError.

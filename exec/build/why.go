@@ -16,12 +16,12 @@ const mostChanges = 20
 
 // changes lists the differences between an action and the last one, a line for each. inputs are the files of the new
 // one; those of the last one come from the store.
-func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files) (list []string) {
+func changes(ctx context.Context, src cas.Getter, last, action *Action, inputs Files) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if last == nil {
 		return []string{"not built here before"}
 	}
-	if last.Inputs != a.Inputs {
+	if last.Inputs != action.Inputs {
 		if old, err := readFiles(ctx, src, last.Inputs); err != nil {
 			say("the inputs changed")
 		} else {
@@ -35,7 +35,7 @@ func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files)
 		}
 		return m
 	}
-	is, was := links(a), links(last)
+	is, was := links(action), links(last)
 	for _, ref := range keys(is, was) {
 		switch before, there := was[ref]; {
 		case !there:
@@ -53,23 +53,24 @@ func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files)
 		}
 		return m
 	}
-	for _, name := range keys(programs(a), programs(last)) {
-		if programs(a)[name] != programs(last)[name] {
+	for _, name := range keys(programs(action), programs(last)) {
+		if programs(action)[name] != programs(last)[name] {
 			say("the program %s changed", name)
 		}
 	}
-	if last.Packages != a.Packages {
+	if last.Packages != action.Packages {
 		say("the tool's packages changed")
 	}
-	for _, name := range keys(a.Params, last.Params) {
-		if before, after := last.Params[name], a.Params[name]; !reflect.DeepEqual(text(before), text(after)) {
+	for _, name := range keys(action.Params, last.Params) {
+		if before, after := last.Params[name], action.Params[name]; !reflect.DeepEqual(text(before), text(after)) {
 			say("the parameter %s is %s, and was %s", name, text(after), text(before))
 		}
 	}
-	if !slices.Equal(last.Outputs, a.Outputs) {
+	if !slices.Equal(last.Outputs, action.Outputs) {
 		say("the list of outputs changed")
 	}
-	if last.Platform != a.Platform || !slices.Equal(last.Env, a.Env) || last.Grants != a.Grants && len(list) == 0 {
+	if last.Platform != action.Platform || !slices.Equal(last.Env, action.Env) || last.Grants != action.Grants &&
+		len(list) == 0 {
 		say("the platform, environment or grants changed")
 	}
 	return list

@@ -83,7 +83,6 @@ func New(thread, directive string, set cas.Digest, grants capability.Set, depth 
 	lasts time.Duration) *Token {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
-	now = now.UTC().Truncate(time.Second)
 	return &Token{Unique: strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])),
 		Thread: thread, Directive: directive, Set: set,
 		Audience: Audience, NotBefore: now, Expires: now.Add(lasts.Truncate(time.Second) + time.Second),
@@ -92,29 +91,29 @@ func New(thread, directive string, set cas.Digest, grants capability.Set, depth 
 
 // Encode signs the token with the machine key and returns the document.
 func (t *Token) Encode(machine key.Private, now time.Time) (string, error) {
-	e := canon.NewEncoderBytes(nil, &spec)
+	encoder := canon.NewEncoderBytes(nil, &spec)
 	digest := func(i int, d cas.Digest) {
 		if !d.IsZero() {
-			e.HeaderStr(i, d.String())
+			encoder.HeaderStr(i, d.String())
 		}
 	}
-	e.HeaderStr(atToken, t.Unique)
+	encoder.HeaderStr(atToken, t.Unique)
 	digest(atParent, t.Parent)
-	e.HeaderStr(atThread, t.Thread)
-	e.HeaderStr(atDirective, t.Directive)
+	encoder.HeaderStr(atThread, t.Thread)
+	encoder.HeaderStr(atDirective, t.Directive)
 	digest(atSet, t.Set)
-	e.HeaderStr(atAudience, t.Audience)
-	e.HeaderStr(atNotBefore, t.NotBefore.UTC().Format(timeForm))
-	e.HeaderStr(atExpires, t.Expires.UTC().Format(timeForm))
-	e.HeaderInt(atDepth, t.Depth)
+	encoder.HeaderStr(atAudience, t.Audience)
+	encoder.HeaderStr(atNotBefore, t.NotBefore.UTC().Format(timeForm))
+	encoder.HeaderStr(atExpires, t.Expires.UTC().Format(timeForm))
+	encoder.HeaderInt(atDepth, t.Depth)
 	for _, c := range t.Grants.Strings() {
-		e.Begin(0, c)
-		e.End()
+		encoder.Begin(0, c)
+		encoder.End()
 	}
-	if err := e.Close(); err != nil {
+	if err := encoder.Close(); err != nil {
 		return "", err
 	}
-	body := e.Bytes()
+	body := encoder.Bytes()
 	t.Document = document(body)
 	if err := t.Sign(machine, now); err != nil {
 		return "", err
@@ -138,56 +137,56 @@ func Parse(b []byte) (*Token, error) {
 	return t, nil
 }
 
-func parse(b []byte) (*Token, error) {
-	s := canon.NewScannerBytes(b, &spec)
-	if !s.Header() {
-		return nil, s.Err()
+func parse(data []byte) (*Token, error) {
+	scanner := canon.NewScannerBytes(data, &spec)
+	if !scanner.Header() {
+		return nil, scanner.Err()
 	}
-	t := &Token{Unique: string(s.HeaderStr(atToken)), Thread: string(s.HeaderStr(atThread)),
-		Directive: string(s.HeaderStr(atDirective)),
-		Audience:  string(s.HeaderStr(atAudience)), Depth: s.HeaderInt(atDepth)}
+	token := &Token{Unique: string(scanner.HeaderStr(atToken)), Thread: string(scanner.HeaderStr(atThread)),
+		Directive: string(scanner.HeaderStr(atDirective)),
+		Audience:  string(scanner.HeaderStr(atAudience)), Depth: scanner.HeaderInt(atDepth)}
 	var errs []error
-	for i, to := range map[int]*cas.Digest{atParent: &t.Parent, atSet: &t.Set} {
-		if s.HeaderHas(i) {
-			d, err := cas.ParseDigest(s.HeaderStr(i))
+	for i, to := range map[int]*cas.Digest{atParent: &token.Parent, atSet: &token.Set} {
+		if scanner.HeaderHas(i) {
+			d, err := cas.ParseDigest(scanner.HeaderStr(i))
 			if *to = d; err == nil && d.IsZero() {
 				err = errors.New("a digest of zeros")
 			}
 			errs = append(errs, err)
 		}
 	}
-	for i, to := range map[int]*time.Time{atNotBefore: &t.NotBefore, atExpires: &t.Expires} {
-		text := string(s.HeaderStr(i))
+	for i, to := range map[int]*time.Time{atNotBefore: &token.NotBefore, atExpires: &token.Expires} {
+		text := string(scanner.HeaderStr(i))
 		at, err := time.Parse(timeForm, text)
-		if err == nil && at.Format(timeForm) != text {
+		if at.Format(timeForm) != text {
 			err = fmt.Errorf("%q is not a time such as %q", text, timeForm)
 		}
 		*to = at
 		errs = append(errs, err)
 	}
-	_, err := model.ParseRef(t.Directive)
+	_, err := model.ParseRef(token.Directive)
 	errs = append(errs, err)
-	if t.Unique == "" || t.Thread == "" || !t.NotBefore.Before(t.Expires) {
+	if token.Unique == "" || token.Thread == "" || !token.NotBefore.Before(token.Expires) {
 		errs = append(errs, errors.New("it has no name, no thread or no time"))
 	}
 	var grants []string
-	for s.Scan() {
-		grants = append(grants, string(s.Key()))
+	for scanner.Scan() {
+		grants = append(grants, string(scanner.Key()))
 	}
-	if err := errors.Join(append(errs, s.Err())...); err != nil {
+	if err := errors.Join(append(errs, scanner.Err())...); err != nil {
 		return nil, err
 	}
-	if t.Grants, err = capability.ParseSet(grants); err != nil {
+	if token.Grants, err = capability.ParseSet(grants); err != nil {
 		return nil, err
 	}
-	if !slices.Equal(t.Grants.Strings(), grants) {
+	if !slices.Equal(token.Grants.Strings(), grants) {
 		return nil, errors.New("its grants are not in their shortest form")
 	}
-	body, lines, err := manifest.Split(b)
+	body, lines, err := manifest.Split(data)
 	if err != nil {
 		return nil, err
 	}
-	t.Document = document(body)
-	t.Signatures = lines
-	return t, nil
+	token.Document = document(body)
+	token.Signatures = lines
+	return token, nil
 }

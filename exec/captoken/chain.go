@@ -28,7 +28,7 @@ type Chain struct {
 }
 
 // Take verifies a chain and returns it.
-func Take(texts []string, u Use) (*Chain, error) {
+func Take(texts []string, use Use) (*Chain, error) {
 	if len(texts) == 0 {
 		return nil, denied("there is no token")
 	}
@@ -36,43 +36,43 @@ func Take(texts []string, u Use) (*Chain, error) {
 		return nil, fault.New(fault.TooDeep, "a chain of %d tokens: at most %d are allowed", len(texts),
 			MaxChain).Try(more)
 	}
-	c := &Chain{texts: slices.Clone(texts), taken: u.Now}
+	chain := &Chain{texts: slices.Clone(texts), taken: use.Now}
 	for i, text := range texts {
-		t, err := Parse([]byte(text))
+		token, err := Parse([]byte(text))
 		if err != nil {
 			return nil, err
 		}
-		if err := t.signed(u.Machine); err != nil {
+		if err := token.signed(use.Machine); err != nil {
 			return nil, err
 		}
-		if i == 0 && !t.Parent.IsZero() {
+		if i == 0 && !token.Parent.IsZero() {
 			return nil, denied("the first token of the chain has a parent")
 		}
 		if i > 0 {
-			if err := t.below(c.all[i-1]); err != nil {
+			if err := token.below(chain.all[i-1]); err != nil {
 				return nil, err
 			}
 		}
-		c.all = append(c.all, t)
+		chain.all = append(chain.all, token)
 	}
-	last := c.Last()
+	last := chain.Last()
 	switch {
 	case last.Audience != Audience:
 		return nil, denied("the token is for %q, not for a thread", last.Audience)
-	case last.Thread != u.Thread:
-		return nil, denied("the token is for the thread %s, not for %s", last.Thread, u.Thread).On("thread",
+	case last.Thread != use.Thread:
+		return nil, denied("the token is for the thread %s, not for %s", last.Thread, use.Thread).On("thread",
 			last.Thread)
-	case last.Directive != u.Directive:
-		return nil, denied("the token is for %q, not for %q", last.Directive, u.Directive)
-	case len(c.all) < 2 || c.all[len(c.all)-2].Thread != u.Parent:
-		return nil, denied("the token was not given by the thread %q", u.Parent).On("thread", u.Parent)
-	case last.Set != u.Set:
+	case last.Directive != use.Directive:
+		return nil, denied("the token is for %q, not for %q", last.Directive, use.Directive)
+	case len(chain.all) < 2 || chain.all[len(chain.all)-2].Thread != use.Parent:
+		return nil, denied("the token was not given by the thread %q", use.Parent).On("thread", use.Parent)
+	case last.Set != use.Set:
 		return nil, fault.New(fault.LockMismatch, "the token is for another lock").On("set", last.Set.String()).
-			Because("expected "+last.Set.String(), "found    "+u.Set.String()).Try("rye lock --check")
-	case u.Now.Before(last.NotBefore):
+			Because("expected "+last.Set.String(), "found    "+use.Set.String()).Try("rye lock --check")
+	case use.Now.Before(last.NotBefore):
 		return nil, denied("the token doesn't count before %s", last.NotBefore.Format(timeForm))
 	}
-	return c, c.Check(u.Now)
+	return chain, chain.Check(use.Now)
 }
 
 // more is the documentation of tokens.
@@ -94,19 +94,19 @@ func (t *Token) signed(machine key.Public) error {
 }
 
 // below checks that a token allows no more than its parent.
-func (t *Token) below(p *Token) error {
+func (t *Token) below(token *Token) error {
 	switch {
-	case t.Parent != p.ID:
+	case t.Parent != token.ID:
 		return denied("the tokens are no chain: the token of %s has another parent", t.Thread)
-	case t.Set != p.Set || t.Audience != p.Audience:
+	case t.Set != token.Set || t.Audience != token.Audience:
 		return denied("the token of %s is for another lock or audience than its parent", t.Thread)
-	case t.Expires.After(p.Expires) || t.NotBefore.Before(p.NotBefore):
+	case t.Expires.After(token.Expires) || t.NotBefore.Before(token.NotBefore):
 		return denied("the token of %s counts longer than its parent", t.Thread)
-	case t.Depth >= p.Depth:
+	case t.Depth >= token.Depth:
 		return denied("the token of %s allows as many levels as its parent", t.Thread)
 	}
 	for _, c := range t.Grants.List() {
-		if !p.Grants.Covers(c) {
+		if !token.Grants.Covers(c) {
 			return denied("the token of %s grants %s, which its parent doesn't", t.Thread, c).On("permission",
 				c.String())
 		}
@@ -148,18 +148,18 @@ func (c *Chain) Give(machine key.Private, own, child *Token, now time.Time) ([]s
 			more = more[1:]
 		}
 	}
-	for _, t := range more {
-		if t != parent {
-			t.Parent, t.Depth = parent.ID, min(t.Depth, parent.Depth-1)
-			if t.Expires.After(parent.Expires) {
-				t.Expires = parent.Expires
+	for _, token := range more {
+		if token != parent {
+			token.Parent, token.Depth = parent.ID, min(token.Depth, parent.Depth-1)
+			if token.Expires.After(parent.Expires) {
+				token.Expires = parent.Expires
 			}
 		}
-		text, err := t.Encode(machine, now)
+		text, err := token.Encode(machine, now)
 		if err != nil {
 			return nil, err
 		}
-		texts, parent = append(texts, text), t
+		texts, parent = append(texts, text), token
 	}
 	return texts, nil
 }

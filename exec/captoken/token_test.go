@@ -2,6 +2,7 @@ package captoken_test
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,6 +134,10 @@ func TestRefused(t *testing.T) {
 		return text
 	}
 	first, good := encode(0, nil), encode(1, nil)
+	web := encode(0, func(t *captoken.Token) { t.Audience = "web" })
+	token, err := captoken.Parse([]byte(web))
+	must(t, err)
+	webID := token.ID
 	now := func(at time.Time) func(*captoken.Use) { return func(u *captoken.Use) { u.Now = at } }
 	same := func(*captoken.Use) {}
 	for name, c := range map[string]struct {
@@ -153,6 +158,12 @@ func TestRefused(t *testing.T) {
 			t.Thread = child
 			t.Directive = "directive:acme/step"
 		})}, same, fault.Denied, `is for "web"`},
+		"below another audience": {[]string{web, encode(1, func(t *captoken.Token) { t.Parent = webID })}, same,
+			fault.Denied, "another lock or audience"},
+		"alone": {[]string{encode(0, func(t *captoken.Token) {
+			t.Thread = child
+			t.Directive = "directive:acme/step"
+		})}, same, fault.Denied, "was not given by"},
 		"other thread": {[]string{first, good}, func(u *captoken.Use) {
 			u.Thread = "acme/step-1-zzzzz"
 		}, fault.Denied, "is for the thread"},
@@ -239,6 +250,40 @@ func TestGive(t *testing.T) {
 	}
 }
 
+// TestLongest: 16 threads below each other have a chain and 17 don't; a depth beyond the format's is cut.
+// Otherwise a deep tree of threads, or a limit on levels that is a large number, can't start a thread.
+func TestLongest(t *testing.T) {
+	var c *captoken.Chain
+	id := func(n int) string { return fmt.Sprintf("acme/step-179500000%d-a2b3c", n) }
+	for n := 1; n <= captoken.MaxChain; n++ {
+		token := func(n int) *captoken.Token {
+			return captoken.New(id(n), "directive:acme/step", lock, set(t), captoken.MaxDepth+1, noon, time.Hour)
+		}
+		texts, err := c.Give(machine, token(n-1), token(n), noon)
+		must(t, err)
+		u := use()
+		u.Thread, u.Parent = id(n), id(n-1)
+		if next, err := captoken.Take(texts, u); n == captoken.MaxChain {
+			if fault.CodeOf(err) != fault.TooDeep {
+				t.Errorf("%d tokens: %v", len(texts), err)
+			}
+		} else if err != nil {
+			t.Fatalf("%d tokens: %v", len(texts), err)
+		} else if c = next; n == 1 && c.Last().Depth != captoken.MaxDepth-1 {
+			t.Errorf("depth %d", c.Last().Depth)
+		}
+	}
+}
+
+// TestUnique: two tokens of one thread are two. What one of them was given for must not be taken for the other.
+func TestUnique(t *testing.T) {
+	a, b := captoken.New(top, "directive:acme/plan", lock, set(t), 1, noon, time.Hour),
+		captoken.New(top, "directive:acme/plan", lock, set(t), 1, noon, time.Hour)
+	if a.Unique == b.Unique || len(a.Unique) != 26 {
+		t.Errorf("%q and %q", a.Unique, b.Unique)
+	}
+}
+
 // TestInvalid: a document that says something in a form that no token is written in is refused, and so is a token that
 // would be.
 func TestInvalid(t *testing.T) {
@@ -259,6 +304,7 @@ func TestInvalid(t *testing.T) {
 		"time":              strings.Replace(body, "2026-11-20T12:30:01Z", "soon", 1),
 		"backwards":         strings.Replace(body, "2026-11-20T12:30:01Z", "2026-11-20T12:00:00Z", 1),
 		"no name":           strings.Replace(body, `token: "bbbbbbbbbbbbbbbbbbbbbbbbbb"`, `token: ""`, 1),
+		"no thread":         strings.Replace(body, `"`+child+`"`, `""`, 1),
 		"directive":         strings.Replace(body, "directive:acme/step", "acme", 1),
 		"grant":             strings.Replace(body, "execute:tool:acme/echo", "fly:tool:acme/echo", 1),
 		"long grant":        strings.Replace(body, "execute:tool:acme/echo", "rye.execute.tool.acme.echo", 1),

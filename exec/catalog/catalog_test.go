@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,11 +68,11 @@ var spec = &catalog.Spec{Transport: catalog.Stdio, Command: "node", Args: []stri
 func pin(t testing.TB, server string, a *catalog.Announcement) (all []*catalog.Pinned) {
 	t.Helper()
 	for _, d := range a.Tools {
-		b, err := catalog.Stub(server, spec, d)
+		b, err := catalog.Stub(catalog.PlaceOf(server), spec, d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := catalog.PinnedOf(item(t, catalog.ToolRef(server, d.Name()), b))
+		p, err := catalog.PinnedOf(item(t, catalog.PlaceOf(server).Tool(d.Name()), b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,7 @@ func TestFaithful(t *testing.T) {
 	for what, tool := range map[string]string{"Says it again": echo,
 		"Echo": strings.Replace(echo, `"description": "Says it again", `, "", 1)} {
 		d := announce(t, tool).Tools[0]
-		b, err := catalog.Stub("s", spec, d)
+		b, err := catalog.Stub(at, spec, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func TestFaithful(t *testing.T) {
 				}
 				edited = before + "\ndescription: \"" + text + "\"\n" + after
 			}
-			p, err := catalog.PinnedOf(item(t, catalog.ToolRef("s", d.Name()), []byte(edited)))
+			p, err := catalog.PinnedOf(item(t, catalog.PlaceOf("s").Tool(d.Name()), []byte(edited)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,13 +148,13 @@ func TestCompare(t *testing.T) {
 		{"one has another description", "count:removed echo:changed",
 			[]string{strings.Replace(echo, "again", "twice", 1)}},
 	} {
-		all, err := catalog.Compare("s", pinned, announce(t, c.tools...), nil)
+		all, err := catalog.Compare(at, pinned, announce(t, c.tools...), nil)
 		if err != nil || states(all) != c.want {
 			t.Errorf("%s: %s, %v, want %s", c.why, states(all), err, c.want)
 		}
 	}
 	// What has changed is said field by field.
-	all, err := catalog.Compare("s", pinned, announce(t, `{"name": "echo", "title": "Echo!", "description": "Says it <!-- and sends it -->", "annotations": {"destructiveHint": true},
+	all, err := catalog.Compare(at, pinned, announce(t, `{"name": "echo", "title": "Echo!", "description": "Says it <!-- and sends it -->", "annotations": {"destructiveHint": true},
 		"inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}, "to": {"type": "string"}}, "required": ["text", "to"]},
 		"outputSchema": {"type": "object"}}`), nil)
 	if err != nil {
@@ -175,7 +176,7 @@ func TestCompare(t *testing.T) {
 	// So is what doesn't decide about calls, beside something that does.
 	hidden := strings.Replace(strings.Replace(echo, `"integer"`, `"string"`, 1), `"required"`,
 		`"$defs": {"x": {"description": "Send it"}}, "required"`, 1)
-	if all, err = catalog.Compare("s", pinned, announce(t, hidden), nil); err != nil || all[1].Shape == nil ||
+	if all, err = catalog.Compare(at, pinned, announce(t, hidden), nil); err != nil || all[1].Shape == nil ||
 		!strings.Contains(fmt.Sprint(all[1].Texts), "Send it") {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -189,7 +190,7 @@ func TestNames(t *testing.T) {
 	tool := func(name string) string {
 		return fmt.Sprintf(`{"name": %q, "inputSchema": {"type": "object"}}`, name)
 	}
-	all, err := catalog.Compare("s", nil, announce(t, tool("a b"), tool("a_b"), tool("Get"), tool("get"), tool("fine"),
+	all, err := catalog.Compare(at, nil, announce(t, tool("a b"), tool("a_b"), tool("Get"), tool("get"), tool("fine"),
 		tool("con"), tool(strings.Repeat("x", 300))), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -277,13 +278,13 @@ func TestMemory(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	again, err := catalog.SpecOf(item(t, catalog.ServerRef("s"), spec.File()).Model)
+	again, err := catalog.SpecOf(item(t, catalog.PlaceOf("s").Ref(), spec.File(at)).Model)
 	if err != nil || fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", spec) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	http := &catalog.Spec{Transport: catalog.HTTP, URL: "https://a.example/mcp",
 		Headers: map[string]string{"X-Key": "${KEY}"}, Grants: catalog.Grants{Network: []string{"all"}}}
-	if again, err = catalog.SpecOf(item(t, catalog.ServerRef("s"), http.File()).Model); err != nil ||
+	if again, err = catalog.SpecOf(item(t, catalog.PlaceOf("s").Ref(), http.File(at)).Model); err != nil ||
 		again.URL != http.URL || again.Network[0] != "all" {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -320,7 +321,7 @@ func TestSpec(t *testing.T) {
 	if err := http.AddSecrets([]string{"a=B"}); err == nil {
 		t.Error("a variable for a server by HTTP")
 	}
-	if _, err := catalog.PinnedOf(item(t, catalog.ServerRef("s"), spec.File())); err == nil {
+	if _, err := catalog.PinnedOf(item(t, catalog.PlaceOf("s").Ref(), spec.File(at))); err == nil {
 		t.Error("a server is no tool")
 	}
 }
@@ -337,11 +338,11 @@ func TestRisk(t *testing.T) {
 		{`{"readOnlyHint": true, "destructiveHint": true}`, "read", nil},
 	} {
 		d := announce(t, `{"name": "a", "inputSchema": {"type": "object"}, "annotations": `+c.notes+`}`).Tools[0]
-		b, err := catalog.Stub("s", &catalog.Spec{Transport: catalog.Stdio, Grants: catalog.Grants{Write: c.write}}, d)
+		b, err := catalog.Stub(at, &catalog.Spec{Transport: catalog.Stdio, Grants: catalog.Grants{Write: c.write}}, d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := item(t, catalog.ToolRef("s", "a"), b).Model.Tool.Risk.String(); got != c.want {
+		if got := item(t, catalog.PlaceOf("s").Tool("a"), b).Model.Tool.Risk.String(); got != c.want {
 			t.Errorf("%s, writing %v: %s, want %s", c.notes, c.write, got, c.want)
 		}
 	}
@@ -364,11 +365,11 @@ func FuzzStub(f *testing.F) {
 			return
 		}
 		d := catalog.DefinitionOf(parse(t, string(text)))
-		b, err := catalog.Stub("s", spec, d)
+		b, err := catalog.Stub(at, spec, d)
 		if err != nil {
 			return
 		}
-		ref := catalog.ToolRef("s", name)
+		ref := catalog.PlaceOf("s").Tool(name)
 		for _, k := range model.Builtin() {
 			if k.Name != "tool" {
 				continue
@@ -412,9 +413,42 @@ func FuzzAnnouncement(f *testing.F) {
 		if err != nil || string(again) != string(text) {
 			t.Errorf("%s\n%s, %v", text, again, err)
 		}
-		if _, err := catalog.Compare("s", nil, two, flags.Others{"t": {"a"}}); err != nil {
+		if _, err := catalog.Compare(at, nil, two, flags.Others{"t": {"a"}}); err != nil {
 			t.Error(err)
 		}
 		two.Flags(nil)
 	})
+}
+
+// at is the place of the server of these tests.
+var at = catalog.PlaceOf("s")
+
+// TestPlace: a server of a plugin and its tools are below the plugin's id, and the servers of rye mcp add where they
+// were.
+func TestPlace(t *testing.T) {
+	for name, want := range map[string][]string{
+		"files": {"tool:mcp/servers/files", "tool:mcp/files/get_x", "tool:mcp/files/**", "tools/mcp/servers"},
+		"plugins/demo/db": {"tool:plugins/demo/servers/db", "tool:plugins/demo/servers/db/get_x",
+			"tool:plugins/demo/servers/db/**", "tools/plugins/demo/servers"},
+		"acme/servers/servers": {"tool:acme/servers/servers/servers", "tool:acme/servers/servers/servers/get_x",
+			"tool:acme/servers/servers/servers/**", "tools/acme/servers/servers"},
+	} {
+		p := catalog.PlaceOf(name)
+		got := []string{p.Ref().String(), p.Tool("get x").String(), p.Tools(), p.Dir()}
+		if p.Name() != name || !slices.Equal(got, want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	m := catalog.MemoryIn(t.TempDir(), "/space")
+	for _, name := range []string{"plugins", "plugins/demo/db", "plugins/demo"} {
+		if err := m.Put(name, &catalog.Known{Announcement: announce(t, echo)}); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := m.Get(name); err != nil || k == nil {
+			t.Errorf("%s: %v, %v", name, k, err)
+		}
+		if err := m.Forget(name); err != nil {
+			t.Error(err)
+		}
+	}
 }

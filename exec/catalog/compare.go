@@ -65,8 +65,8 @@ func (c *Change) Pinned() *Pinned { return c.pinned }
 
 // Compare compares the announced tools of a server with its items. The changes are sorted by
 // the tools' names.
-func Compare(server string, pinned []*Pinned, announced *Announcement, others flags.Others) ([]Change, error) {
-	wrong := checkNames(server, announced.Tools)
+func Compare(at Place, pinned []*Pinned, announced *Announcement, others flags.Others) ([]Change, error) {
+	wrong := checkNames(at, announced.Tools)
 	var names []string
 	for _, tool := range announced.Tools {
 		names = append(names, tool.Name())
@@ -78,7 +78,7 @@ func Compare(server string, pinned []*Pinned, announced *Announcement, others fl
 		if err != nil {
 			return nil, err
 		}
-		change := Change{State: Added, Tool: tool.Name(), Ref: ToolRef(server, tool.Name()).String(), Definition: id,
+		change := Change{State: Added, Tool: tool.Name(), Ref: at.Tool(tool.Name()).String(), Definition: id,
 			announced: tool,
 			Flags:     append(named[tool.Name()], tool.Flags(others)...), Texts: []TextChange{}}
 		if change.Flags == nil {

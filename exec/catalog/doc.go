@@ -9,7 +9,9 @@
 //
 // # Items
 //
-// A server is the item tool:mcp/servers/NAME, and each of its tools tool:mcp/NAME/TOOL, whose executor the server is:
+// A server of rye mcp add is the item tool:mcp/servers/NAME, and its tools are tool:mcp/NAME/TOOL. A server of the
+// plugin ID is tool:ID/servers/NAME, and its tools are tool:ID/servers/NAME/TOOL (Place). The server is the executor
+// of its tools:
 //
 //	tool:mcp/files/read_file → tool:mcp/servers/files → a runtime → a primitive
 //

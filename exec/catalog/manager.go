@@ -50,7 +50,7 @@ func (p managing) needs() function.Need {
 	if p.Action == "test" {
 		verb = capability.Execute
 	}
-	c, err := capability.For(verb, "tool", ServersDir+"/"+p.Name)
+	c, err := capability.For(verb, "tool", PlaceOf(p.Name).id())
 	if p.Name == "" || err != nil {
 		c, _ = capability.Parse(verb + ":tool:" + ServersDir + "/*")
 	}
@@ -63,21 +63,24 @@ func (p managing) refused() error {
 		return nil
 	}
 	command := fault.Command("rye mcp "+p.Action, p.Name)
-	if p.Name == "" {
+	switch of := PlaceOf(p.Name).Plugin; {
+	case p.Name == "":
 		command = "rye help mcp " + p.Action
+	case p.Action == "remove" && of != "":
+		command = fault.Command("rye remove", of)
 	}
 	return fault.New(fault.Denied, "a person does that: it changes which tools are trusted").Try(command).On("action",
 		p.Action)
 }
 
-func (p managing) do(ctx context.Context, s *session.Session, call *function.Call) (any, error) {
+func (p managing) do(ctx context.Context, session *session.Session, call *function.Call) (any, error) {
 	switch p.Action {
 	case "list", "show", "test":
 	default:
 		return nil, fault.New(fault.Validation, "unknown action %q",
 			p.Action).Because("expected one of list, show, test")
 	}
-	items, err := s.Items(ctx, "tool")
+	items, err := session.Items(ctx, "tool")
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func (p managing) do(ctx context.Context, s *session.Session, call *function.Cal
 	if p.Action == "show" {
 		return p.show(server)
 	}
-	return p.test(ctx, s, all, server, call)
+	return p.test(ctx, session, all, server, call)
 }
 
 type object = map[string]any
@@ -151,7 +154,7 @@ func (p managing) test(ctx context.Context, s *session.Session, all []*Server, s
 	if err != nil {
 		return nil, err
 	}
-	changes, err := Compare(server.Name, server.Tools, announced, OthersOf(all, server.Name))
+	changes, err := Compare(server.At, server.Tools, announced, OthersOf(all, server.Name))
 	if err != nil {
 		return nil, err
 	}

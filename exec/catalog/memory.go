@@ -35,7 +35,9 @@ type Known struct {
 	Announcement *Announcement `json:"announcement"`
 }
 
-func (m Memory) file(name string) string { return filepath.Join(m.Dir, name+".json") }
+func (m Memory) file(name string) string {
+	return filepath.Join(m.Dir, filepath.FromSlash(name)+".json")
+}
 
 // Put stores a server's announcement.
 func (m Memory) Put(name string, known *Known) error {
@@ -47,7 +49,7 @@ func (m Memory) Put(name string, known *Known) error {
 		return fault.New(fault.Limit, "the announcement of the server %q has %d bytes, more than the limit of %d",
 			name, len(text), MaxAnnouncement)
 	}
-	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(m.file(name)), 0o700); err != nil {
 		return err
 	}
 	return osfile.WriteFile(m.file(name), 0o600, false, osfile.BytesOf(text))

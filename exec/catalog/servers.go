@@ -17,7 +17,8 @@ import (
 
 // A Server is one that has an item in a space.
 type Server struct {
-	Name  string
+	Name  string // of At
+	At    Place
 	Item  *ai.Item
 	Spec  *Spec
 	Tools []*Pinned // sorted by their names
@@ -35,7 +36,7 @@ func Servers(ctx context.Context, editor *edit.Editor) ([]*Server, error) {
 	var items []*ai.Item
 	wrong := map[string]error{}
 	for _, f := range l.Files {
-		if _, _, ok := placed(f.Ref); !ok {
+		if !mayBe(f.ID) {
 			continue
 		}
 		it, err := editor.Load(ctx, f)
@@ -43,7 +44,7 @@ func Servers(ctx context.Context, editor *edit.Editor) ([]*Server, error) {
 		case errors.Is(err, ai.ErrAsset):
 			continue
 		case err != nil && path.Dir(f.ID) == ServersDir:
-			wrong[f.Name()] = err
+			wrong[path.Base(f.ID)] = err
 			continue
 		case err != nil:
 			continue // rye check reports why it is invalid
@@ -53,41 +54,30 @@ func Servers(ctx context.Context, editor *edit.Editor) ([]*Server, error) {
 	all := serversOf(items)
 	for name, err := range wrong {
 		if !slices.ContainsFunc(all, func(s *Server) bool { return s.Name == name }) {
-			all = append(all, &Server{Name: name, Wrong: err})
+			all = append(all, &Server{Name: name, At: PlaceOf(name), Wrong: err})
 		}
 	}
 	slices.SortFunc(all, func(x, y *Server) int { return compare(x.Name, y.Name) })
 	return all, nil
 }
 
-// placed returns the server of an item by its id, and whether the item is the server itself.
-func placed(ref model.Ref) (server string, itself, ok bool) {
-	parts := strings.Split(ref.ID, "/")
-	switch {
-	case len(parts) != 3 || parts[0] != toolsDir:
-		return "", false, false
-	case parts[1] == path.Base(ServersDir):
-		return parts[2], true, true
-	}
-	return parts[1], false, true
-}
-
 // serversOf finds the servers among items, those of higher spaces first.
 func serversOf(items []*ai.Item) (all []*Server) {
-	byName := map[string]*Server{}
+	of := map[string]*Server{} // by the directories of their tools
 	for _, it := range items {
-		if name, itself, ok := placed(it.Ref); ok && itself && byName[name] == nil {
-			s := &Server{Name: name, Item: it}
+		if at, ok := placeOf(it.Model); ok && of[at.tools()] == nil {
+			s := &Server{Name: at.Name(), At: at, Item: it}
 			s.Spec, s.Wrong = SpecOf(it.Model)
-			byName[name], all = s, append(all, s)
+			of[at.tools()], all = s, append(all, s)
 		}
 	}
+	has := map[model.Ref]bool{}
 	for _, it := range items {
-		name, itself, ok := placed(it.Ref)
-		s := byName[name]
-		if !ok || itself || s == nil || it.Space != s.Item.Space {
+		s := of[path.Dir(it.Ref.ID)]
+		if s == nil || it.Ref == s.At.Ref() || has[it.Ref] || it.Space != s.Item.Space && !s.accepts(it.Space) {
 			continue
 		}
+		has[it.Ref] = true
 		if p, err := PinnedOf(it); err != nil {
 			s.Stray = append(s.Stray, err)
 		} else {
@@ -99,6 +89,12 @@ func serversOf(items []*ai.Item) (all []*Server) {
 	}
 	slices.SortFunc(all, func(x, y *Server) int { return compare(x.Name, y.Name) })
 	return all
+}
+
+// accepts reports whether the items of a space can be tools of the server: those of a plugin that is a bundle can be
+// accepted into the project that uses it.
+func (s *Server) accepts(space *ai.Space) bool {
+	return s.At.Plugin != "" && s.Item.Space.Level == ai.System && space.Level == ai.Project
 }
 
 // Find returns the server of a name.

@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"path"
@@ -34,12 +35,30 @@ type Spec struct {
 	Headers   map[string]string
 	Timeout   int // seconds; 0 for the runtime's
 	Grants
+	Risk        string // of the server, and of its tools that announce nothing else; "" for write
 	Description string
+
+	// Plugin is the id of the bundle of a plugin with whose files the server runs, and Cwd its directory; "" for no
+	// plugin, and the project's directory.
+	Plugin, Cwd string
+
+	// Texts are entries of the configuration that the texts above name: characters that couldn't stand before a name.
+	Texts map[string]string
 
 	// Lib is a directory beside the item whose files the item's signature covers, and Packages a list of packages in
 	// it; "" for none.
 	Lib, Packages string
+
+	// Python reports whether the server has the variable RYE_PYTHON with the machine's Python. A version manager's
+	// script in PATH is none: which Python it starts depends on the directory.
+	Python bool
 }
+
+// python is a command, and pythonConfig what sets its variable.
+const python = "${RYE_PYTHON}"
+
+var pythonConfig = map[string]any{"interpreter": map[string]any{"type": "system_binary", "binary": "python3",
+	"var": "RYE_PYTHON"}}
 
 // Grants are the grants of a server and of each of its tools.
 type Grants struct {
@@ -47,6 +66,23 @@ type Grants struct {
 	Network     []string // hosts; "all" alone for every one
 	Secrets     []string // by name
 	Limits      any      // an object, as items have it; nil for none
+}
+
+// Patterns returns the grants as the policy's section grants has them. It says nothing of secrets.
+func (g *Grants) Patterns() (all []string) {
+	for _, path := range g.Read {
+		all = append(all, "files:read:"+path)
+	}
+	for _, path := range g.Write {
+		all = append(all, "files:write:"+path)
+	}
+	for _, host := range g.Network {
+		if host == "all" {
+			host = "*"
+		}
+		all = append(all, "network:"+host)
+	}
+	return all
 }
 
 // Check refuses a specification that no item could have.
@@ -89,6 +125,26 @@ func (s *Spec) AddHost() {
 	s.Network = append(slices.Clone(s.Network), u.Host)
 }
 
+// AddScript lets the server read the file that its program runs: its first argument that isn't a flag, if that is a
+// file of the project.
+func (s *Spec) AddScript(project fs.FS) {
+	at := slices.IndexFunc(s.Args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	if at < 0 {
+		return
+	}
+	script := path.Clean(s.Args[at])
+	covers := func(dir string) bool {
+		dir = path.Clean(dir)
+		return dir == "." || dir == script || strings.HasPrefix(script, dir+"/")
+	}
+	if slices.ContainsFunc(s.Read, covers) || slices.ContainsFunc(s.Write, covers) {
+		return
+	}
+	if info, err := fs.Stat(project, script); err == nil && info.Mode().IsRegular() {
+		s.Read = append(slices.Clone(s.Read), script)
+	}
+}
+
 // append appends the grants as fields of an item.
 func (g *Grants) append(text []byte) []byte {
 	files := map[string]any{}
@@ -123,30 +179,51 @@ func (s *Spec) risk(d Definition) string {
 		return "read"
 	case d.Hint("destructiveHint") && !d.Hint("readOnlyHint"):
 		return "destructive"
+	case s.Risk == "read" && len(s.Write) > 0:
+		return defaultRisk
 	}
-	return "write"
+	return cmp.Or(s.Risk, defaultRisk)
 }
 
-// File returns the file of the server's item, unsigned.
-func (s *Spec) File() []byte {
+// defaultRisk is the risk of servers that declare none.
+const defaultRisk = "write"
+
+// The texts that a Spec may have: a brace or a dollar sign that a name follows, which would be part of its template.
+const (
+	Brace  = "brace"
+	Dollar = "dollar"
+)
+
+// projectDir is the directory in which a server starts that names no other one.
+const projectDir = "{project_path}"
+
+// File returns the file of the item of a server at a place, unsigned.
+func (s *Spec) File(at Place) []byte {
 	var text []byte
 	add := func(name string, v any) { text = appendField(text, name, v) }
 	add("version", "1.0.0")
 	add("tool_type", serverType)
 	add("executor_id", "rye/core/runtimes/mcp_"+s.Transport+"_runtime")
-	add("category", ServersDir)
+	add("category", at.dir())
 	add("description", cmp.Or(s.Description, "An MCP server: calling it shows what it announces"))
-	add("risk", "write")
+	add("risk", cmp.Or(s.Risk, defaultRisk))
 	text = s.Grants.append(text)
+	if s.Plugin != "" {
+		add("plugin", s.Plugin)
+	}
 	if s.Lib != "" {
 		add("anchor", map[string]any{"lib": s.Lib})
 	}
 	if s.Packages != "" {
 		add("packages", s.Packages)
 	}
-	config := map[string]any{"transport": s.Transport}
+	if s.Python {
+		add("env_config", pythonConfig)
+	}
+	config := anyMap(s.Texts)
+	config["transport"] = s.Transport
 	if s.Transport == Stdio {
-		config["command"], config["cwd"] = s.Command, "{project_path}"
+		config["command"], config["cwd"] = s.Command, cmp.Or(s.Cwd, projectDir)
 		if len(s.Args) > 0 {
 			config["args"] = s.Args
 		}
@@ -199,6 +276,20 @@ func SpecOfProgram(program *model.Model) (*Spec, error) {
 	spec.Transport, _ = config["transport"].(string)
 	spec.Command, _ = config["command"].(string)
 	spec.URL, _ = config["url"].(string)
+	if spec.Cwd, _ = config["cwd"].(string); spec.Cwd == projectDir {
+		spec.Cwd = ""
+	}
+	for _, name := range []string{Brace, Dollar} {
+		if text, ok := config[name].(string); ok {
+			if spec.Texts == nil {
+				spec.Texts = map[string]string{}
+			}
+			spec.Texts[name] = text
+		}
+	}
+	if risk := tool.Risk.String(); risk != defaultRisk {
+		spec.Risk = risk
+	}
 	list, _ := config["args"].([]any)
 	for _, arg := range list {
 		spec.Args = append(spec.Args, fmt.Sprint(arg))
@@ -209,7 +300,8 @@ func SpecOfProgram(program *model.Model) (*Spec, error) {
 	case float64:
 		spec.Timeout = int(n)
 	}
-	spec.Packages, spec.Lib = tool.Packages, program.Fields.Get("anchor").Get("lib").String()
+	spec.Python = program.Fields.Get("env_config").Get("interpreter").Get("var").String() == "RYE_PYTHON"
+	spec.Plugin, spec.Packages, spec.Lib = tool.Plugin, tool.Packages, program.Fields.Get("anchor").Get("lib").String()
 	spec.Read, spec.Write = tool.Files.Read, tool.Files.Write
 	spec.Secrets, spec.Network = tool.Secrets, tool.Network.Hosts
 	if tool.Network.All {
@@ -255,15 +347,13 @@ func (s *Spec) Executables() (all []Executable) {
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		all = append(all, Executable{"env." + name, s.Env[name]})
 	}
+	add("cwd", s.Cwd)
 	add("url", s.URL)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		all = append(all, Executable{"headers." + name, s.Headers[name]})
 	}
 	return all
 }
-
-// PathOfServer is the file of a server's item in a space.
-func PathOfServer(name string) string { return path.Join("tools", ServersDir, name+".yaml") }
 
 // AddSecrets grants secrets to the server: NAME, which a header may use as ${VARIABLE}, or NAME=VARIABLE, which the
 // server's process has as that variable.

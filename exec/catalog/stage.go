@@ -16,6 +16,8 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock/items"
+	"github.com/rye-build/rye/lock/packages"
+	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
@@ -113,31 +115,50 @@ func (s *Stage) yaml(version string) ([]byte, error) {
 		return nil, nil
 	}
 	file, err := workspace.Project{Root: s.project, Marker: workspace.MarkerFile}.File(version)
-	if err != nil || file.Packages.NPM.Where == "" {
+	if err != nil {
 		return nil, err
 	}
-	where := file.Packages.NPM.Where
-	if !file.Packages.NPM.Remote() {
-		if where, err = filepath.Rel(s.dir, filepath.Join(s.project, filepath.FromSlash(where))); err != nil {
-			return nil, err
+	registries := map[string]any{}
+	of := map[string]project.Source{packages.NPM: file.Packages.NPM, packages.PyPI: file.Packages.PyPI}
+	for name, at := range of {
+		where := at.Where
+		if where == "" {
+			continue
 		}
-		where = filepath.ToSlash(where)
+		if !at.Remote() {
+			if where, err = filepath.Rel(s.dir, filepath.Join(s.project, filepath.FromSlash(where))); err != nil {
+				return nil, err
+			}
+			where = filepath.ToSlash(where)
+		}
+		registries[name] = where
 	}
-	return appendField(nil, "packages", map[string]any{"npm": where}), nil
+	if len(registries) == 0 {
+		return nil, nil
+	}
+	return appendField(nil, "packages", registries), nil
 }
 
-// Registry is the npm registry of the project; "" for the public one. A directory can't be asked by npm.
-func (s *Stage) Registry() (string, error) {
+// Registry is the registry of an ecosystem in the project; "" for the public one. Neither npm nor pip can ask a
+// directory.
+func (s *Stage) Registry(ecosystem string) (string, error) {
 	file, err := s.w.Root.File(s.w.Version)
 	if err != nil {
 		return "", err
 	}
 	at := file.Packages.NPM
-	if at.Where != "" && !at.Remote() {
-		return "", fault.New(fault.Validation, "rye.yaml has a directory as npm registry, which npm can't ask").
-			Try("rye help mcp add").Because("make the list elsewhere, and give it with --package-lock")
+	if ecosystem == packages.PyPI {
+		at = file.Packages.PyPI
 	}
-	return at.Where, nil
+	if at.Where == "" || at.Remote() {
+		return at.Where, nil
+	}
+	if ecosystem == packages.PyPI {
+		return "", fault.New(fault.Validation, "rye.yaml has a directory as pypi registry, which pip can't ask").
+			Because("an address can be asked").Try("rye docs packages")
+	}
+	return "", fault.New(fault.Validation, "rye.yaml has a directory as npm registry, which npm can't ask").
+		Try("rye help mcp add").Because("make the list elsewhere, and give it with --package-lock")
 }
 
 // open opens the session of the stage. Its items are the ones that a person is looking at, and no lock has them yet;
@@ -186,13 +207,13 @@ type Key struct {
 	Now     func() time.Time
 }
 
-// Draft returns an item of the stage with these bytes, without signature.
-func (s *Stage) Draft(ref model.Ref, b []byte) (*ai.Item, error) {
+// Draft returns an item of the stage with these bytes; ext is the extension of its file.
+func (s *Stage) Draft(ref model.Ref, ext string, b []byte) (*ai.Item, error) {
 	k, err := s.Items.CheckKind(ref.Kind)
 	if err != nil {
 		return nil, err
 	}
-	file, err := s.Items.PathFor(ref, ".yaml")
+	file, err := s.Items.PathFor(ref, ext)
 	if err != nil {
 		return nil, err
 	}
@@ -205,24 +226,35 @@ func (s *Stage) Write(ctx context.Context, it *ai.Item, key Key) error {
 	if err := s.Items.CheckSignable(ctx, it); err != nil {
 		return err
 	}
-	return s.Items.Write(ctx, it, func(ctx context.Context, it *ai.Item) ([]byte, error) {
-		about, err := s.Items.Subject(ctx, it)
-		if err != nil {
-			return nil, err
-		}
-		var known sign.Keys
-		if s.Items.Trust != nil {
-			known = s.Items.Trust.Exam().Find
-		}
-		return sign.Sign(it.Bytes, about.Signing(), about.Claim(), key.Private, key.Now().UTC().Truncate(time.Second),
-			known)
-	}, edit.Mode(false))
+	about, err := s.Items.Subject(ctx, it)
+	if err != nil {
+		return err
+	}
+	var known sign.Keys
+	if s.Items.Trust != nil {
+		known = s.Items.Trust.Exam().Find
+	}
+	b, err := sign.Sign(it.Bytes, about.Signing(), about.Claim(), key.Private, key.Now().UTC().Truncate(time.Second),
+		known)
+	if err != nil {
+		return err
+	}
+	*it = *edit.Draft(it.File, b)
+	if _, err := os.Lstat(s.at(it.Path)); err == nil {
+		return fault.New(fault.Validation, "%q exists already", it.Path).On("reason", "exists").
+			On("ref", it.Ref.String()).On("file", it.Path)
+	}
+	return s.Put(it.Path, it.Bytes, edit.Mode(false)) // not durable: a stage ends with its process
 }
 
 // Put writes a file next to the items, before the item whose signature covers it.
-func (s *Stage) Put(name string, b []byte) error {
-	at := filepath.Join(s.dir, workspace.MarkerDir, filepath.FromSlash(name))
-	return errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, b, 0o600))
+func (s *Stage) Put(name string, b []byte, perm fs.FileMode) error {
+	at := s.at(name)
+	return errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, b, perm))
+}
+
+func (s *Stage) at(name string) string {
+	return filepath.Join(s.dir, workspace.MarkerDir, filepath.FromSlash(name))
 }
 
 // Copy copies an item of another space to the stage as it is, with its signatures and the files that they cover.

@@ -52,7 +52,7 @@ func newStage(t *testing.T, p *projecttest.Project) (*catalog.Stage, error) {
 // A stage has the policy and the registries of the real project, and leaves nothing behind.
 func TestStage(t *testing.T) {
 	p := projecttest.Signed(t)
-	p.Write("rye.yaml", "packages: {npm: \"https://npm.acme.example\"}\n")
+	p.Write("rye.yaml", "packages: {npm: \"https://npm.acme.example\", pypi: wheels}\n")
 	// What a killed process has left is removed after a day.
 	old, young := filepath.Join(p.Home, "cache", "stage-1"), filepath.Join(p.Home, "cache", "stage-2")
 	yesterday := time.Now().Add(-25 * time.Hour)
@@ -70,10 +70,13 @@ func TestStage(t *testing.T) {
 	if err := os.Remove(young); err != nil {
 		t.Error(err)
 	}
-	if at, err := st.Registry(); at != "https://npm.acme.example" || err != nil {
+	if at, err := st.Registry("npm"); at != "https://npm.acme.example" || err != nil {
 		t.Errorf("%q, %v", at, err)
 	}
-	it, err := st.Draft(catalog.ServerRef("s"), spec.File())
+	if _, err := st.Registry("pypi"); err == nil || !strings.Contains(err.Error(), "a directory as pypi registry") {
+		t.Error(err)
+	}
+	it, err := st.Draft(catalog.PlaceOf("s").Ref(), ".yaml", spec.File(at))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +84,7 @@ func TestStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Tools that can't be items are refused, and those that were are left out.
-	all, err := catalog.Compare("s", nil, announce(t, echo,
+	all, err := catalog.Compare(at, nil, announce(t, echo,
 		`{"name": "bad", "inputSchema": {"type": "object", "properties": {"a": {"pattern": "("}}}}`,
 		`{"name": "worse", "inputSchema": {"type": 3}}`,
 		`{"name": "list", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array", "items": {"type": "nothing"}}}`,
@@ -93,8 +96,8 @@ func TestStage(t *testing.T) {
 	for i := range all {
 		chosen = append(chosen, &all[i])
 	}
-	made, err := st.Stubs(t.Context(), "s", spec, chosen, alice)
-	if err != nil || len(made) != 1 || made[0].Ref != catalog.ToolRef("s", "echo") {
+	made, err := st.Stubs(t.Context(), at, spec, chosen, alice)
+	if err != nil || len(made) != 1 || made[0].Ref != catalog.PlaceOf("s").Tool("echo") {
 		t.Errorf("%v, %v", made, err)
 	}
 	for i := range all {
@@ -103,12 +106,12 @@ func TestStage(t *testing.T) {
 		}
 	}
 	// What is staged already isn't replaced.
-	if _, err := st.Stubs(t.Context(), "s", spec, chosen, alice); err == nil {
+	if _, err := st.Stubs(t.Context(), at, spec, chosen, alice); err == nil {
 		t.Error("an item of the stage was replaced")
 	}
 	other := *spec
 	other.Packages, other.Lib = "_s/package-lock.json", "_s"
-	bad, err := st.Draft(catalog.ServerRef("t"), append(other.File(), "answer: x\n"...))
+	bad, err := st.Draft(catalog.PlaceOf("t").Ref(), ".yaml", append(other.File(at), "answer: x\n"...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +121,7 @@ func TestStage(t *testing.T) {
 	if _, err := st.Prepare(t.Context(), bad.Ref, true); err == nil {
 		t.Error("a list of packages that isn't there")
 	}
-	if _, err := st.Draft(catalog.ServerRef("../x"), nil); err == nil {
+	if _, err := st.Draft(catalog.PlaceOf("../x").Ref(), ".yaml", nil); err == nil {
 		t.Error("a place outside")
 	}
 	left, _ := filepath.Glob(filepath.Join(p.Home, "cache", "stage-*"))
@@ -168,7 +171,7 @@ func TestInstall(t *testing.T) {
 	}
 	defer space.Close()
 	draft := func(name string) *ai.Item {
-		it := item(t, catalog.ServerRef(name), spec.File())
+		it := item(t, catalog.PlaceOf(name).Ref(), spec.File(at))
 		it.Space = space
 		return it
 	}
@@ -192,7 +195,7 @@ func TestInstall(t *testing.T) {
 	}
 	// One that is replaced must be what was looked at.
 	old := *b
-	next := *edit.Draft(b.File, append(spec.File(), "tags: [x]\n"...))
+	next := *edit.Draft(b.File, append(spec.File(at), "tags: [x]\n"...))
 	replaced := map[string]*ai.Item{b.Ref.String(): &old}
 	if err := catalog.Install(t.Context(), space, nil, []*ai.Item{a, &next}, replaced, projecttest.Noon); err != nil ||
 		files() != 2 {
@@ -259,35 +262,35 @@ func TestNumbers(t *testing.T) {
 			unknown + `}, "outputSchema": {"type": "object"}}`
 	}
 	pinned := pin(t, "s", announce(t, tool("1")))
-	all, err := catalog.Compare("s", pinned, announce(t, tool("2")), nil)
+	all, err := catalog.Compare(at, pinned, announce(t, tool("2")), nil)
 	if err != nil || len(all) != 1 || all[0].State != catalog.Changed || len(all[0].Texts) == 0 &&
 		all[0].Shape == nil {
 		t.Errorf("%+v, %v", all, err)
 	}
 	pin(t, "s", announce(t, `{"name": "none"}`))
-	half := strings.Replace(string(spec.File()), "timeout: 20", "timeout: 1.5", 1)
-	if s, err := catalog.SpecOf(item(t, catalog.ServerRef("s"), []byte(half)).Model); err != nil || s.Timeout != 1 {
+	half := strings.Replace(string(spec.File(at)), "timeout: 20", "timeout: 1.5", 1)
+	if s, err := catalog.SpecOf(item(t, at.Ref(), []byte(half)).Model); err != nil || s.Timeout != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	// The limits of a server are those of its tools.
-	limited, err := catalog.SpecOf(item(t, catalog.ServerRef("s"),
-		append(spec.File(), "limits: {memory_mib: 300, duration_seconds: 1.5}\n"...)).Model)
+	limited, err := catalog.SpecOf(item(t, catalog.PlaceOf("s").Ref(),
+		append(spec.File(at), "limits: {memory_mib: 300, duration_seconds: 1.5}\n"...)).Model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := catalog.Stub("s", limited, announce(t, echo).Tools[0])
+	b, err := catalog.Stub(at, limited, announce(t, echo).Tools[0])
 	if err != nil || !strings.Contains(string(b), "limits:\n  duration_seconds: 1.5\n  memory_mib: 300\n") {
 		t.Errorf("%s, %v", b, err)
 	}
-	item(t, catalog.ToolRef("s", "echo"), b)
-	b, err = catalog.Stub("s", spec, announce(t, echo).Tools[0])
+	item(t, catalog.PlaceOf("s").Tool("echo"), b)
+	b, err = catalog.Stub(at, spec, announce(t, echo).Tools[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"blake3:", "x"} {
 		text := strings.Replace(string(b), string(b[strings.Index(string(b), "blake3:"):strings.Index(string(b),
 			"blake3:")+71]), bad, 1)
-		if _, err := catalog.PinnedOf(item(t, catalog.ToolRef("s", "echo"),
+		if _, err := catalog.PinnedOf(item(t, catalog.PlaceOf("s").Tool("echo"),
 			[]byte(text))); fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -17,7 +17,7 @@ const toolType = "mcp"
 
 // Stub returns the file of a tool's item, unsigned. It has the grants of the server, because a call has those that the
 // tool declares.
-func Stub(server string, spec *Spec, definition Definition) ([]byte, error) {
+func Stub(at Place, spec *Spec, definition Definition) ([]byte, error) {
 	id, err := definition.Digest()
 	if err != nil {
 		return nil, err
@@ -26,8 +26,8 @@ func Stub(server string, spec *Spec, definition Definition) ([]byte, error) {
 	add := func(name string, v any) { text = appendField(text, name, v) }
 	add("version", "1.0.0")
 	add("tool_type", toolType)
-	add("executor_id", ServersDir+"/"+server)
-	add("category", toolsDir+"/"+server)
+	add("executor_id", at.id())
+	add("category", at.tools())
 	if title, ok := definition["title"]; ok {
 		add("title", title)
 	}
@@ -94,17 +94,23 @@ func PinnedOf(it *ai.Item) (*Pinned, error) {
 }
 
 // Faithful reports whether the item's own fields have the digest that it pins.
-func (p *Pinned) Faithful() bool {
+func (p *Pinned) Faithful() bool { return p.Accepted() != nil }
+
+// Accepted returns the definition that the item pins; nil if the item's own fields aren't those of it.
+func (p *Pinned) Accepted() Definition {
 	for _, without := range [][]string{nil, {"description"}, {"inputSchema"}, {"description", "inputSchema"}} {
 		d := DefinitionOf(p.Fields)
 		for _, name := range without {
 			delete(d, name)
 		}
 		if id, err := d.Digest(); err == nil && id == p.Definition {
-			return describe(d) == p.Fields.Text("description")
+			if describe(d) != p.Fields.Text("description") {
+				return nil
+			}
+			return d
 		}
 	}
-	return false
+	return nil
 }
 
 // checkStub refuses a file of a tool's item that isn't the definition, or can't be called.

@@ -8,13 +8,13 @@ import (
 
 // Stubs makes, signs and stages the items of tools. A tool that can't be an item is left out, with Refused set in its
 // change.
-func (s *Stage) Stubs(ctx context.Context, server string, spec *Spec, changes []*Change, key Key) ([]*ai.Item, error) {
+func (s *Stage) Stubs(ctx context.Context, at Place, spec *Spec, changes []*Change, key Key) ([]*ai.Item, error) {
 	var all []*ai.Item
 	for _, c := range changes {
 		if c.Refused != "" {
 			continue
 		}
-		it, err := s.stub(server, spec, c)
+		it, err := s.stub(at, spec, c)
 		if err != nil {
 			c.Refused = err.Error()
 			continue
@@ -28,10 +28,10 @@ func (s *Stage) Stubs(ctx context.Context, server string, spec *Spec, changes []
 }
 
 // CheckStubs sets Refused in each change whose tool can't be an item.
-func (s *Stage) CheckStubs(server string, spec *Spec, changes []Change) {
+func (s *Stage) CheckStubs(at Place, spec *Spec, changes []Change) {
 	for i := range changes {
 		if c := &changes[i]; c.announced != nil && c.Refused == "" {
-			if _, err := s.stub(server, spec, c); err != nil {
+			if _, err := s.stub(at, spec, c); err != nil {
 				c.Refused = err.Error()
 			}
 		}
@@ -39,12 +39,12 @@ func (s *Stage) CheckStubs(server string, spec *Spec, changes []Change) {
 }
 
 // stub returns the item of a tool, and refuses one that differs from the announcement.
-func (s *Stage) stub(server string, spec *Spec, c *Change) (*ai.Item, error) {
-	b, err := Stub(server, spec, c.announced)
+func (s *Stage) stub(at Place, spec *Spec, c *Change) (*ai.Item, error) {
+	b, err := Stub(at, spec, c.announced)
 	if err != nil {
 		return nil, err
 	}
-	it, err := s.Draft(ToolRef(server, c.Tool), b)
+	it, err := s.Draft(at.Tool(c.Tool), ".yaml", b)
 	if err != nil {
 		return nil, err
 	}

@@ -27,42 +27,42 @@ func appendEntry(b []byte, indent, name string, v any) []byte {
 }
 
 // appendValue appends a value behind "name:" or "-", with the end of its line.
-func appendValue(text []byte, indent string, v any) []byte {
+func appendValue(text []byte, indent string, val any) []byte {
 	inner := indent + "  "
-	switch v := v.(type) {
+	switch object := val.(type) {
 	case map[string]any:
-		if len(v) == 0 {
+		if len(object) == 0 {
 			return append(text, " {}\n"...)
 		}
 		text = append(text, '\n')
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			text = appendEntry(text, inner, name, v[name])
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			text = appendEntry(text, inner, name, object[name])
 		}
 		return text
 	case []any:
-		if len(v) == 0 {
+		if len(object) == 0 {
 			return append(text, " []\n"...)
 		}
 		text = append(text, '\n')
-		for _, item := range v {
+		for _, item := range object {
 			text = append(text, inner...)
 			text = append(text, '-')
 			text = appendValue(text, inner, item)
 		}
 		return text
 	case []string:
-		list := make([]any, len(v))
-		for i, s := range v {
+		list := make([]any, len(object))
+		for i, s := range object {
 			list[i] = s
 		}
 		return appendValue(text, indent, list)
 	case string:
 		text = append(text, ' ')
-		text = append(text, scalarText(v)...)
+		text = append(text, scalarText(object)...)
 		return append(text, '\n')
 	}
 	text = append(text, ' ')
-	text = append(text, numberText(v)...)
+	text = append(text, numberText(val)...)
 	return append(text, '\n')
 }
 

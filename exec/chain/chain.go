@@ -4,7 +4,8 @@
 // # How a chain goes through here
 //
 // Source.Find walks from the tool to the primitive (ai.Walk), lets the caller refuse the chain (fits), admits each
-// link and lists its files (admit), and prepares the schemas and the configuration, which are made when first used.
+// link and lists its files (admit), adds those of a plugin that a link names (withPlugin), and prepares the schemas
+// and the configuration, which are made when first used.
 // Policies.Allowed narrows the grants that the tool declares (Declared) by both policies and by the caller
 // (Grants.Within).
 //
@@ -29,6 +30,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/materialise"
@@ -47,9 +49,10 @@ type Source struct {
 	Dev      model.Ref                  // a tool under development, which needs no signature
 	Own      func(key.Fingerprint) bool // whether the user holds the private half of a key
 	Memory   *Memory                    // nil: nothing is remembered
+	Plugins  Plugins                    // nil: there are none
 }
 
-// A Chain is an admitted tool with the items that run it. It is immutable, and safe for many goroutines.
+// A Chain is an admitted tool with the items that run it. It is immutable, and safe for concurrent use.
 type Chain struct {
 	*ai.Chain
 	Links   []Link
@@ -59,6 +62,8 @@ type Chain struct {
 	Parts   []materialise.Part     // the files of all links, each once, sorted by path
 	Files   cas.Getter             // contains their bytes
 	Key     func() (string, error) // returns the key of a copy of them
+	Plugin  *Plugin                // that a link names, whose files are among the parts; nil for none
+	Data    bool                   // a link names the directory that the plugin may write
 
 	// The schemas of the tool's parameters and result and of the primitive's configuration, and the configuration
 	// before it is filled in.
@@ -112,43 +117,54 @@ func (s *Source) Find(ctx context.Context, ref model.Ref, fits func(*ai.Chain) e
 	if err := fits(found); err != nil {
 		return nil, err
 	}
-	c := &Chain{Chain: found, Own: true}
+	chain := &Chain{Chain: found, Own: true}
 	from := &files{at: map[cas.Digest]source{}}
+	derived := false
 	for _, it := range found.Links {
-		l, own, err := s.admit(ctx, it, from, c)
+		l, own, err := s.admit(ctx, it, from, chain)
 		if err != nil {
 			return nil, err
 		}
-		c.Links, c.Own, c.Foreign = append(c.Links, l), c.Own && own, c.Foreign || !own && it.Ref != s.Dev
-		c.Parts = append(c.Parts, l.files...)
+		chain.Parts = append(chain.Parts, l.files...)
+		agreed, err := s.withPlugin(ctx, it, chain, from)
+		if err != nil {
+			return nil, err
+		}
+		chain.Links, chain.Own, chain.Foreign = append(chain.Links, l), chain.Own && own,
+			chain.Foreign || !own && !agreed && it.Ref != s.Dev
+		derived = derived || isDerived(it) && !agreed
 	}
-	slices.SortFunc(c.Parts, func(a, b materialise.Part) int { return cmp.Compare(a.Path, b.Path) })
-	c.Parts = slices.CompactFunc(c.Parts, func(a, b materialise.Part) bool { return a == b })
-	c.Files = from
-	if c.Anchor, err = s.Admit.Anchor(ctx, found.Tool()); err != nil {
+	// What was made of another's plugin is another's, although the user has signed it.
+	if derived && (chain.Plugin == nil || !chain.Plugin.Own) {
+		chain.Own, chain.Foreign = false, true
+	}
+	slices.SortFunc(chain.Parts, func(a, b materialise.Part) int { return cmp.Compare(a.Path, b.Path) })
+	chain.Parts = slices.CompactFunc(chain.Parts, func(a, b materialise.Part) bool { return a == b })
+	chain.Files = from
+	if chain.Anchor, err = s.Admit.Anchor(ctx, found.Tool()); err != nil {
 		return nil, err
 	}
-	c.Key = sync.OnceValues(func() (string, error) { // reads nothing: each part is a file
-		return materialise.Key(context.Background(), c.Files, c.Parts)
+	chain.Key = sync.OnceValues(func() (string, error) { // reads nothing: each part is a file
+		return materialise.Key(context.Background(), chain.Files, chain.Parts)
 	})
 	tool := sync.OnceValue(found.Tool().Model.Tool.Interface)
-	c.Input = sync.OnceValues(func() (*params.Schema, error) { return params.Compile(tool().Input) })
-	c.Output = sync.OnceValues(func() (*params.Schema, error) { return params.Compile(tool().Output) })
-	c.Takes = sync.OnceValues(func() (*params.Schema, error) {
+	chain.Input = sync.OnceValues(func() (*params.Schema, error) { return params.Compile(tool().Input) })
+	chain.Output = sync.OnceValues(func() (*params.Schema, error) { return params.Compile(tool().Output) })
+	chain.Takes = sync.OnceValues(func() (*params.Schema, error) {
 		return params.Compile(found.Primitive().Model.Tool.Interface().Input)
 	})
-	c.Config = sync.OnceValues(func() (*template.Config, error) {
+	chain.Config = sync.OnceValues(func() (*template.Config, error) {
 		var links []template.Link
 		for _, it := range found.Links {
 			links = append(links, template.Link{Name: it.Ref.String(), Config: it.Model.Tool.Config})
 		}
 		return template.Merge(links...)
 	})
-	s.Memory.put(ref, c)
-	return c, nil
+	s.Memory.put(ref, chain)
+	return chain, nil
 }
 
-// A Memory keeps admitted chains, and single items. It is safe for many goroutines.
+// A Memory keeps admitted chains, and single items. It is safe for concurrent use.
 type Memory struct {
 	mu    sync.Mutex
 	known map[model.Ref]*Chain
@@ -221,28 +237,28 @@ func (m *Memory) fits(items ...*ai.Item) bool {
 
 // admit has the policy decide about a link, and lists its files. own reports whether the link is the user's or the
 // library's.
-func (s *Source) admit(ctx context.Context, it *ai.Item, from *files, c *Chain) (l Link, own bool, err error) {
-	l.Item = it
-	a, err := s.Admit.Admit(ctx, it, policy.ToUse)
+func (s *Source) admit(ctx context.Context, it *ai.Item, from *files, chain *Chain) (link Link, own bool, err error) {
+	link.Item = it
+	admission, err := s.Admit.Admit(ctx, it, policy.ToUse)
 	if it.Ref == s.Dev {
 		// It needs neither a signature nor a lock, but must not be revoked.
-		if a == nil || a.Exam == nil {
-			return l, false, about(ctx, it, err)
+		if admission == nil || admission.Exam == nil {
+			return link, false, about(ctx, it, err)
 		}
-		if a.Decision.Code == policy.DigestRevoked {
-			return l, false, ai.NotAdmitted(it.Ref, it.Path, a.Decision)
+		if admission.Decision.Code == policy.DigestRevoked {
+			return link, false, ai.NotAdmitted(it.Ref, it.Path, admission.Decision)
 		}
-		l.Signers = []string{"dev"}
+		link.Signers = []string{"dev"}
 	} else {
 		if err != nil {
-			return l, false, about(ctx, it, err)
+			return link, false, about(ctx, it, err)
 		}
-		if !a.Decision.Allowed {
-			return l, false, ai.NotAdmitted(it.Ref, it.Path, a.Decision)
+		if !admission.Decision.Allowed {
+			return link, false, ai.NotAdmitted(it.Ref, it.Path, admission.Decision)
 		}
 		if s.Unlisted != nil {
-			if left := s.Unlisted(a); len(left) > 0 {
-				return l, false,
+			if left := s.Unlisted(admission); len(left) > 0 {
+				return link, false,
 					fault.New(fault.Policy,
 						"%q has a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that file",
 						it.Ref, left[0]).
@@ -250,41 +266,50 @@ func (s *Source) admit(ctx context.Context, it *ai.Item, from *files, c *Chain) 
 						"evidence-only").Try(fault.Command("rye sign --upgrade", it.Ref.String()))
 			}
 		}
-		own, c.listed = a.Decision.OwnedBy(s.Own), c.listed || a.Listed
-		if a.Decision.Voucher == policy.Builtin {
-			l.Signers = []string{"builtin"}
+		own, chain.listed = admission.Decision.OwnedBy(s.Own), chain.listed || admission.Listed
+		if admission.Decision.Voucher == policy.Builtin {
+			link.Signers = []string{"builtin"}
 		}
-		for _, v := range a.Decision.Signers {
+		for _, v := range admission.Decision.Signers {
 			if v.Code == policy.Admitted {
-				l.Signers = append(l.Signers, v.Key.String())
+				link.Signers = append(link.Signers, v.Key.String())
 			}
 		}
 	}
 	if it.Model.Tool != nil && it.Model.Tool.Primitive {
-		return l, own, nil // the binary itself runs it, without its files
+		return link, own, nil // the binary itself runs it, without its files
 	}
 	m, err := mode(it)
 	if err != nil {
-		return l, false, err
+		return link, false, err
 	}
 	from.at[it.Raw] = source{bytes: it.Bytes, size: int64(len(it.Bytes))}
-	l.files = append(l.files, part(it.Space, it.Path, it.Raw, m, int64(len(it.Bytes))))
-	if a.Tree == nil {
-		return l, own, nil
+	link.files = append(link.files, part(it.Space, it.Path, it.Raw, m, int64(len(it.Bytes))))
+	if admission.Tree == nil {
+		return link, own, nil
 	}
-	l.Tree = a.Tree.Digest
+	link.Tree = admission.Tree.Digest
 	anchor, err := s.Admit.Anchor(ctx, it)
 	if err != nil || anchor == nil {
-		return l, own, cmp.Or(err, errMoved)
+		return link, own, cmp.Or(err, errMoved)
 	}
-	for i := range a.Tree.Files {
-		f := &a.Tree.Files[i]
+	for i := range admission.Tree.Files {
+		f := &admission.Tree.Files[i]
 		at := path.Join(anchor.Dir, f.Path)
 		from.at[f.Raw] = source{space: it.Space, path: at, size: f.Size}
-		l.files = append(l.files, part(it.Space, at, f.Raw, f.Mode, f.Size))
+		link.files = append(link.files, part(it.Space, at, f.Raw, f.Mode, f.Size))
 	}
-	return l, own, nil
+	return link, own, nil
 }
+
+// Owned reports whether an item counts as the user's own: one of the library, or admitted by a key of theirs. What was
+// made of an unsigned plugin is a stranger's, although the user has signed it.
+func Owned(it *ai.Item, a *ai.Admission, own func(key.Fingerprint) bool) bool {
+	return a.Decision.OwnedBy(own) && !isDerived(it)
+}
+
+// isDerived reports whether an item was made of a plugin for a project or a user.
+func isDerived(it *ai.Item) bool { return it.Space.Level != ai.System && plugin.Derived(it.Ref) }
 
 // about adds the link of the chain to an error.
 func about(ctx context.Context, it *ai.Item, err error) error {

@@ -16,24 +16,33 @@ type files struct{ at map[cas.Digest]source }
 
 // A source is the place of a digest's bytes.
 type source struct {
-	bytes []byte // nil: in the space
+	bytes []byte     // nil: elsewhere
+	get   cas.Getter // nil: in the space
 	space *ai.Space
 	path  string
 	size  int64
 }
 
 // Get implements cas.Getter.
-func (f *files) Get(_ context.Context, id cas.ID) (cas.Object, error) {
-	s, ok := f.at[id.Digest]
+func (f *files) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	source, ok := f.at[id.Digest]
 	if !ok {
 		return cas.Object{}, &fs.PathError{Op: "open", Path: id.String(), Err: fs.ErrNotExist}
 	}
-	var r io.ReadCloser = io.NopCloser(bytes.NewReader(s.bytes))
-	if s.bytes == nil {
+	var r io.ReadCloser = io.NopCloser(bytes.NewReader(source.bytes))
+	switch {
+	case source.bytes != nil:
+	case source.get != nil:
+		object, err := source.get.Get(ctx, id)
+		if err != nil {
+			return cas.Object{}, err
+		}
+		r = object
+	default:
 		var err error
-		if r, err = s.space.FS.Open(s.path); err != nil {
+		if r, err = source.space.FS.Open(source.path); err != nil {
 			return cas.Object{}, err
 		}
 	}
-	return cas.Verify(cas.Info{ID: id, Size: s.size}, r), nil
+	return cas.Verify(cas.Info{ID: id, Size: source.size}, r), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -39,20 +40,58 @@ func Declared(t *model.Tool) (Grants, error) {
 	return g, nil
 }
 
+// Allow returns a tool that declares more: the rights that a project gives the server of a plugin, as rye.yaml has
+// them. variables are those that the process has secrets in beside the usual ones, by the secrets' names.
+func Allow(t *model.Tool, rights []string) (_ *model.Tool, variables map[string]string, err error) {
+	if len(rights) == 0 {
+		return t, nil, nil
+	}
+	more := *t
+	var patterns []string
+	for _, right := range rights {
+		text, ok := strings.CutPrefix(right, project.Secret)
+		if !ok {
+			patterns = append(patterns, right)
+			continue
+		}
+		name, variable, named := strings.Cut(text, "=")
+		more.Secrets = append(slices.Clone(more.Secrets), name)
+		if named {
+			if variables == nil {
+				variables = map[string]string{}
+			}
+			variables[name] = variable
+		}
+	}
+	given, err := grant(patterns, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.Sort(more.Secrets)
+	more.Secrets = slices.Compact(more.Secrets)
+	more.Files.Read = slices.Concat(more.Files.Read, given.Read)
+	more.Files.Write = slices.Concat(more.Files.Write, given.Write)
+	more.Network.All = more.Network.All || !given.Network.Bound
+	if more.Network.Hosts = slices.Concat(more.Network.Hosts, given.Network.Hosts); more.Network.All {
+		more.Network.Hosts = nil
+	}
+	return &more, variables, nil
+}
+
 // Within returns the grants that both allow.
-func (g Grants) Within(o Grants) (Grants, error) {
-	set, err := g.Permissions.Intersect(o.Permissions)
+func (g Grants) Within(grants Grants) (Grants, error) {
+	set, err := g.Permissions.Intersect(grants.Permissions)
 	if err != nil {
 		return NoGrants(), err
 	}
 	return Grants{
 		Permissions: set,
 		// Write permission includes read permission.
-		Read:    common(slices.Concat(g.Read, g.Write), slices.Concat(o.Read, o.Write)),
-		Write:   common(g.Write, o.Write),
-		Network: g.Network.Narrow(o.Network),
+		Read:    common(slices.Concat(g.Read, g.Write), slices.Concat(grants.Read, grants.Write)),
+		Write:   common(g.Write, grants.Write),
+		Network: g.Network.Narrow(grants.Network),
 		Secrets: slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool {
-			return !slices.Contains(o.Secrets, s)
+			return !slices.Contains(grants.Secrets, s)
 		}),
 	}, nil
 }
@@ -78,20 +117,21 @@ func Below(path, dir string) bool {
 	return dir == "." || path == dir || strings.HasPrefix(path, dir+"/")
 }
 
+// Risk returns the risk of a call with these grants. If the tool declares none, it is derived, and why is the reason;
+// otherwise why is "". confined reports whether a sandbox enforces the grants.
+func (g Grants) Risk(t *model.Tool, confined bool) (risk model.Risk, why string) {
+	return t.RiskOf(&model.Reach{Network: !g.Network.Bound || len(g.Network.Hosts) > 0, Secrets: len(g.Secrets) > 0,
+		Permissions: g.Permissions.List(), Write: g.Write, Unconfined: !confined})
+}
+
 // Hash returns the grants hash of the call's grants, which may be fewer than the tool declares.
 func (g Grants) Hash(t *model.Tool) (cas.Digest, error) {
-	s := shape.Grants{Permissions: g.Permissions.Strings(), Risk: t.Risk.String(), Secrets: g.Secrets,
-		Limits: t.Grants().Limits}
-	switch {
-	case !g.Network.Bound:
-		s.Network = "all"
-	case len(g.Network.Hosts) > 0:
-		s.Network = g.Network.Hosts
+	grants := shape.Grants{Permissions: g.Permissions.Strings(), Risk: t.Risk.String(), Secrets: g.Secrets,
+		Limits: t.Grants().Limits, Files: map[string]any{"read": g.Read, "write": g.Write}}
+	if grants.Network = g.Network.Hosts; !g.Network.Bound {
+		grants.Network = "all"
 	}
-	if len(g.Read)+len(g.Write) > 0 {
-		s.Files = map[string]any{"read": g.Read, "write": g.Write}
-	}
-	return s.Hash()
+	return grants.Hash()
 }
 
 // grant parses the patterns that a policy grants to the items of a glob: capabilities, and
@@ -102,48 +142,48 @@ func (g Grants) Hash(t *model.Tool) (cas.Digest, error) {
 //
 // The policy allows secrets in another section.
 func grant(patterns, secrets []string) (Grants, error) {
-	g := NoGrants()
-	g.Secrets = secrets
+	grants := NoGrants()
+	grants.Secrets = secrets
 	var set []string
-	for _, p := range patterns {
-		what, rest, _ := strings.Cut(p, ":")
+	for _, pattern := range patterns {
+		what, rest, _ := strings.Cut(pattern, ":")
 		switch what {
 		case "files":
 			how, path, _ := strings.Cut(rest, ":")
 			if path != "." {
 				if err := portable.Check(path); err != nil {
-					return NoGrants(), fmt.Errorf("%q: %w", p, err)
+					return NoGrants(), fmt.Errorf("%q: %w", pattern, err)
 				}
 			}
 			switch how {
 			case "read":
-				g.Read = append(g.Read, path)
+				grants.Read = append(grants.Read, path)
 			case "write":
 				if !shape.Writable(path) {
 					return NoGrants(),
 						fmt.Errorf("%q: tools can't write to .git, rye.lock, rye.yaml, or to .ai except .ai/outputs",
-							p)
+							pattern)
 				}
-				g.Write = append(g.Write, path)
+				grants.Write = append(grants.Write, path)
 			default:
-				return NoGrants(), fmt.Errorf("%q: expected files:read:PATH or files:write:PATH", p)
+				return NoGrants(), fmt.Errorf("%q: expected files:read:PATH or files:write:PATH", pattern)
 			}
 		case "network":
 			switch {
 			case rest == "*":
-				g.Network = floor.Network{}
+				grants.Network = floor.Network{}
 			case !floor.IsHost(rest):
-				return NoGrants(), fmt.Errorf("%q: expected network:HOST or network:*", p)
-			case g.Network.Bound:
-				g.Network.Hosts = append(g.Network.Hosts, rest)
+				return NoGrants(), fmt.Errorf("%q: expected network:HOST or network:*", pattern)
+			case grants.Network.Bound:
+				grants.Network.Hosts = append(grants.Network.Hosts, rest)
 			}
 		default:
-			set = append(set, p)
+			set = append(set, pattern)
 		}
 	}
 	var err error
-	g.Permissions, err = capability.ParseSet(set)
-	return g, err
+	grants.Permissions, err = capability.ParseSet(set)
+	return grants, err
 }
 
 // grantError returns the error for invalid grants of a policy.
@@ -190,11 +230,11 @@ func (p Policies) Floor() floor.Exec {
 // Allowed narrows the declarations of an item by both policies and by its caller. A stranger's item gets no grants
 // unless the root policy has an entry for it.
 func (p Policies) Allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Grants) (Grants, error) {
-	g, err := Declared(t)
+	grants, err := Declared(t)
 	if err != nil {
 		return NoGrants(), err
 	}
-	g.Secrets = slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool { return !p.MayHave(s, ref) })
+	grants.Secrets = slices.DeleteFunc(slices.Clone(grants.Secrets), func(s string) bool { return !p.MayHave(s, ref) })
 	for i, q := range []*policy.Policy{p.Root, p.Project} {
 		var patterns []string
 		found := false
@@ -207,19 +247,19 @@ func (p Policies) Allowed(t *model.Tool, ref model.Ref, stranger bool, caller *G
 		case !found:
 			continue
 		}
-		most, err := grant(patterns, g.Secrets)
+		most, err := grant(patterns, grants.Secrets)
 		if err != nil {
 			return NoGrants(), grantError(ref, i == 1, err)
 		}
-		if g, err = g.Within(most); err != nil {
+		if grants, err = grants.Within(most); err != nil {
 			return NoGrants(), grantError(ref, i == 1, err)
 		}
 	}
 	if caller != nil {
-		if g, err = g.Within(*caller); err != nil {
+		if grants, err = grants.Within(*caller); err != nil {
 			return NoGrants(), err
 		}
 	}
-	g.Network = g.Network.Narrow(p.Floor().Network)
-	return g, nil
+	grants.Network = grants.Network.Narrow(p.Floor().Network)
+	return grants, nil
 }

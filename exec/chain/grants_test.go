@@ -3,8 +3,10 @@ package chain_test
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
@@ -58,7 +60,13 @@ func TestAllowed(t *testing.T) {
 			want: "permissions read write"},
 		"the project takes away": {root: secret, project: "grants: {\"**\": [\"files:read:docs\"]}\n",
 			want: "read secrets"},
-		"no network at all":     {root: "exec: {network: none}\n", want: "permissions read write"},
+		"no network at all":   {root: "exec: {network: none}\n", want: "permissions read write"},
+		"none by the project": {project: "exec: {network: none}\n", want: "permissions read write"},
+		"the host that it declares": {root: "grants: {\"**\": [\"network:api.example.com:443\"]}\n",
+			want: "network"},
+		"all after one": {root: "grants: {\"**\": [\"network:*\", \"network:x.example.com\"]}\n",
+			want: "network"},
+		"another host":          {root: "grants: {\"**\": [\"network:x.example.com\"]}\n"},
 		"a caller with nothing": {root: secret, caller: &none},
 	} {
 		p := chain.Policies{}
@@ -99,10 +107,23 @@ func shown(g chain.Grants) (text string) {
 func TestAllowedInvalid(t *testing.T) {
 	for _, pattern := range []string{"files:read:../x", "files:write:.git", "files:write:rye.lock", "files:run:x",
 		"network:a/b", "network:", "files:"} {
-		p := chain.Policies{Root: policyOf(t, "grants: {\"**\": [\""+pattern+"\"]}\n")}
-		g, err := p.Allowed(declaring(t), ref("acme/x"), false, nil)
-		if fault.CodeOf(err) != fault.Config || shown(g) != "" {
-			t.Errorf("%s: %q, %v", pattern, shown(g), err)
+		q := policyOf(t, "grants: {\"**\": [\""+pattern+"\"]}\n")
+		for whose, p := range map[string]chain.Policies{"your policy": {Root: q},
+			"the project's policy": {Project: q}} {
+			g, err := p.Allowed(declaring(t), ref("acme/x"), false, nil)
+			if fault.CodeOf(err) != fault.Config || shown(g) != "" || !strings.HasPrefix(err.Error(), whose+" has") {
+				t.Errorf("%s: %q, %v", pattern, shown(g), err)
+			}
+		}
+	}
+}
+
+// TestEach: a policy that doesn't exist is none. A check that is made for each would fail without one.
+func TestEach(t *testing.T) {
+	one := policyOf(t, "rye: policy/2\n")
+	for want, p := range map[int]chain.Policies{0: {}, 1: {Project: one}, 2: {Root: one, Project: one}} {
+		if got := p.Each(); len(got) != want || slices.Contains(got, nil) {
+			t.Errorf("%d policies; want %d", len(got), want)
 		}
 	}
 }
@@ -149,6 +170,30 @@ func TestHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A tool that gets all that it declares has the hash that the lock has of it. With another one each call would be
+	// refused, or its receipt name grants that no lock has.
+	everywhere := new(model.Tool)
+	everywhere.Network.All = true
+	for name, tool := range map[string]*model.Tool{"all": tool, "nothing": {}, "every host": everywhere} {
+		g, err := chain.Declared(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared, err := tool.Grants().Hash()
+		if got, err2 := g.Hash(tool); err != nil || err2 != nil || got != declared {
+			t.Errorf("%s: %s, declared %s, %v, %v", name, got, declared, err, err2)
+		}
+	}
+	var c chain.Chain
+	c.Chain = &ai.Chain{Links: []*ai.Item{{Model: &model.Model{Tool: tool}}}}
+	for range 2 {
+		for _, g := range []chain.Grants{g, chain.NoGrants()} {
+			want, err := g.Hash(tool)
+			if got, err2 := c.Hash(g); err != nil || err2 != nil || got != want {
+				t.Errorf("a chain has the hash %s of other grants, want %s, %v, %v", got, want, err, err2)
+			}
+		}
+	}
 	hashes := map[cas.Digest]string{}
 	for name, change := range map[string]func(*chain.Grants){
 		"nothing":     func(*chain.Grants) {},
@@ -172,5 +217,45 @@ func TestHash(t *testing.T) {
 			t.Errorf("%s and %s have the same hash", name, other)
 		}
 		hashes[h] = name
+	}
+}
+
+// What a project lets a plugin's server do is as if the server's item declared it: the policies still bound it, and a
+// stranger's server gets nothing without an entry of the root.
+func TestAllow(t *testing.T) {
+	var bare model.Tool
+	for text, want := range map[string]string{
+		"":                             "",
+		"files:read:data":              "read",
+		"files:write:out":              "write",
+		"network:a.example":            "network",
+		"network:*":                    "all",
+		"secret:token":                 "secrets",
+		"secret:token=X network:*":     "secrets all",
+		"network:* network:a.example":  "all",
+		"files:read:. files:write:out": "read write",
+	} {
+		tool, variables, err := chain.Allow(&bare, strings.Fields(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := strings.Contains(text, "="); named != (variables["token"] == "X") {
+			t.Errorf("%q: variables %v", text, variables)
+		}
+		p := chain.Policies{Root: policyOf(t, "exec:\n  secrets: {token: [\"**\"]}\n")}
+		if g, err := p.Allowed(tool, ref("acme/x"), false, nil); err != nil || shown(g) != want {
+			t.Errorf("%q: %q, %v; want %q", text, shown(g), err, want)
+		}
+		if g, err := p.Allowed(tool, ref("acme/x"), true, nil); err != nil || shown(g) != "" {
+			t.Errorf("%q of a stranger: %q, %v", text, shown(g), err)
+		}
+	}
+	if !reflect.DeepEqual(bare, model.Tool{}) {
+		t.Errorf("the item itself declares %+v", bare)
+	}
+	for _, text := range []string{"files:write:.git", "network:a b", "files:run:x"} {
+		if _, _, err := chain.Allow(&bare, []string{text}); err == nil {
+			t.Errorf("%q is a right", text)
+		}
 	}
 }

@@ -19,33 +19,33 @@ const (
 )
 
 // Read reads a classification. Its error lists all problems.
-func Read(v *value.Value) (*Rules, error) {
-	r := &reader{ids: map[string]bool{}}
+func Read(val *value.Value) (*Rules, error) {
+	reader := &reader{ids: map[string]bool{}}
 	rules := new(Rules)
-	if !r.object(v, "", "schema_version", "patterns", "default", "extends", "operators", "combinators",
+	if !reader.object(val, "", "schema_version", "patterns", "default", "extends", "operators", "combinators",
 		"retry_policy_types",
 		"name", "version", "category", "description") {
-		return nil, invalid(r.Problems)
+		return nil, invalid(reader.Problems)
 	}
-	if s := v.Get("schema_version"); s != nil && !strings.HasPrefix(s.String(), "1.") {
-		r.Bad(s, "schema_version", `%q is not supported: expected "1.…"`, s.Text)
+	if s := val.Get("schema_version"); s != nil && !strings.HasPrefix(s.String(), "1.") {
+		reader.Bad(s, "schema_version", `%q is not supported: expected "1.…"`, s.Text)
 	}
-	list := v.Get("patterns")
+	list := val.Get("patterns")
 	switch {
 	case list == nil || list.Kind != value.List:
-		r.Bad(v, "patterns", "expected a list")
+		reader.Bad(val, "patterns", "expected a list")
 	case len(list.Items) > maxPatterns:
-		r.Bad(list, "patterns", "has %d entries; at most %d are allowed", len(list.Items), maxPatterns)
+		reader.Bad(list, "patterns", "has %d entries; at most %d are allowed", len(list.Items), maxPatterns)
 	default:
 		for i, item := range list.Items {
-			rules.patterns = append(rules.patterns, r.pattern(item, fmt.Sprintf("patterns[%d]", i)))
+			rules.patterns = append(rules.patterns, reader.pattern(item, fmt.Sprintf("patterns[%d]", i)))
 		}
 	}
-	if rest := v.Get("default"); r.object(rest, "default", "category", "retryable", "retry_policy") {
-		rules.rest = r.class(rest, "default")
+	if rest := val.Get("default"); reader.object(rest, "default", "category", "retryable", "retry_policy") {
+		rules.rest = reader.class(rest, "default")
 	}
-	if len(r.Problems) > 0 {
-		return nil, invalid(r.Problems)
+	if len(reader.Problems) > 0 {
+		return nil, invalid(reader.Problems)
 	}
 	return rules, nil
 }
@@ -83,108 +83,110 @@ func validID(id string) bool {
 		strings.Trim(id, letters+"0123456789_-") == ""
 }
 
-func (r *reader) pattern(v *value.Value, field string) (p pattern) {
-	if !r.object(v, field, "id", "name", "category", "retryable", "match", "retry_policy", "action") {
-		return p
+func (r *reader) pattern(val *value.Value, field string) (pattern pattern) {
+	if !r.object(val, field, "id", "name", "category", "retryable", "match", "retry_policy", "action") {
+		return pattern
 	}
-	p.Class = r.class(v, field)
-	p.ID, p.Name = v.Get("id").String(), v.Get("name").String()
+	pattern.Class = r.class(val, field)
+	pattern.ID, pattern.Name = val.Get("id").String(), val.Get("name").String()
 	switch {
-	case !validID(p.ID):
-		r.Bad(v, in(field, "id"), "invalid id %q: expected a letter, then at most 63 letters, digits, _ and -", p.ID)
-	case r.ids[p.ID]:
-		r.Bad(v, in(field, "id"), "%q is used twice", p.ID)
+	case !validID(pattern.ID):
+		r.Bad(val, in(field, "id"), "invalid id %q: expected a letter, then at most 63 letters, digits, _ and -",
+			pattern.ID)
+	case r.ids[pattern.ID]:
+		r.Bad(val, in(field, "id"), "%q is used twice", pattern.ID)
 	}
-	r.ids[p.ID] = true
-	p.match = r.condition(v.Get("match"), in(field, "match"))
-	return p
+	r.ids[pattern.ID] = true
+	pattern.match = r.condition(val.Get("match"), in(field, "match"))
+	return pattern
 }
 
 var categories = []Category{Transient, RateLimited, Quota, Permanent, LimitHit, Budget, Cancelled}
 
 // class reads the class of a pattern or of the default.
-func (r *reader) class(v *value.Value, field string) Class {
-	c := Class{Category: Category(v.Get("category").String()), Policy: Policy{Type: "none"}}
-	if !slices.Contains(categories, c.Category) {
-		r.Bad(v, in(field, "category"), "invalid category %q: expected one of %s", string(c.Category),
+func (r *reader) class(val *value.Value, field string) Class {
+	class := Class{Category: Category(val.Get("category").String()), Policy: Policy{Type: "none"}}
+	if !slices.Contains(categories, class.Category) {
+		r.Bad(val, in(field, "category"), "invalid category %q: expected one of %s", string(class.Category),
 			strings.Trim(fmt.Sprint(categories), "[]"))
 	}
-	again := v.Get("retryable")
+	again := val.Get("retryable")
 	if again == nil || again.Kind != value.Bool {
-		r.Bad(v, in(field, "retryable"), "expected true or false")
-		return c
+		r.Bad(val, in(field, "retryable"), "expected true or false")
+		return class
 	}
-	c.Retryable = again.Text == "true"
-	if policy := v.Get("retry_policy"); !policy.IsNull() {
-		c.Policy = r.policy(policy, in(field, "retry_policy"), true)
+	class.Retryable = again.Text == "true"
+	if policy := val.Get("retry_policy"); !policy.IsNull() {
+		class.Policy = r.policy(policy, in(field, "retry_policy"), true)
 	}
 	switch {
-	case c.Policy.Type == "": // already reported
-	case c.Retryable && !slices.Contains(categories[:3], c.Category):
-		r.Bad(v, in(field, "retryable"), "a %s failure can't be retryable", c.Category)
-	case c.Retryable && c.Policy.Type == "none":
-		r.Bad(v, in(field, "retry_policy"), "must define a wait, because retryable is true")
-	case !c.Retryable && c.Policy.Type != "none":
-		r.Bad(v, in(field, "retry_policy"), "must be none, because retryable is false")
+	case class.Policy.Type == "": // already reported
+	case class.Retryable && !slices.Contains(categories[:3], class.Category):
+		r.Bad(val, in(field, "retryable"), "a %s failure can't be retryable", class.Category)
+	case class.Retryable && class.Policy.Type == "none":
+		r.Bad(val, in(field, "retry_policy"), "must define a wait, because retryable is true")
+	case !class.Retryable && class.Policy.Type != "none":
+		r.Bad(val, in(field, "retry_policy"), "must be none, because retryable is false")
 	}
-	return c
+	return class
 }
 
-func (r *reader) policy(v *value.Value, field string, outer bool) (p Policy) {
-	if v.Kind != value.Map {
-		r.Bad(v, field, "expected an object")
-		return p
+func (r *reader) policy(val *value.Value, field string, outer bool) (policy Policy) {
+	if val.Kind != value.Map {
+		r.Bad(val, field, "expected an object")
+		return policy
 	}
 	keys := []string{"type"}
-	switch p.Type = v.Get("type").String(); p.Type {
+	switch policy.Type = val.Get("type").String(); policy.Type {
 	case "none":
 	case "exponential":
 		keys = append(keys, "base", "max", "multiplier")
-		p.Base, p.Max = r.seconds(v, field, "base", 0), r.seconds(v, field, "max", 120*time.Second)
-		p.Multiplier = 2
-		if m := v.Get("multiplier"); !m.IsNull() {
-			if p.Multiplier = r.number(m, in(field, "multiplier")); p.Multiplier < 1 || p.Multiplier > 100 {
+		policy.Base, policy.Max = r.seconds(val, field, "base", 0), r.seconds(val, field, "max", 120*time.Second)
+		policy.Multiplier = 2
+		if m := val.Get("multiplier"); !m.IsNull() {
+			if policy.Multiplier = r.number(m, in(field, "multiplier")); policy.Multiplier < 1 ||
+				policy.Multiplier > 100 {
 				r.Bad(m, in(field, "multiplier"), "must be between 1 and 100")
 			}
 		}
 	case "fixed":
 		keys = append(keys, "delay")
-		p.Delay = r.seconds(v, field, "delay", 0)
+		policy.Delay = r.seconds(val, field, "delay", 0)
 	case "use_header":
 		if !outer {
-			r.Bad(v, in(field, "type"), "use_header can't be a fallback")
-			return p
+			r.Bad(val, in(field, "type"), "use_header can't be a fallback")
+			return policy
 		}
 		keys = append(keys, "header", "fallback")
-		if h := v.Get("header"); !h.IsNull() && !strings.EqualFold(h.String(), "retry-after") {
+		if h := val.Get("header"); !h.IsNull() && !strings.EqualFold(h.String(), "retry-after") {
 			r.Bad(h, in(field, "header"), "%q is not supported: expected retry-after", h.Text)
 		}
-		inner := v.Get("fallback")
+		inner := val.Get("fallback")
 		if inner.IsNull() {
-			r.Bad(v, in(field, "fallback"), "required: how long to wait without the header")
+			r.Bad(val, in(field, "fallback"), "required: how long to wait without the header")
 			break
 		}
 		fallback := r.policy(inner, in(field, "fallback"), false)
 		if fallback.Type == "none" {
 			r.Bad(inner, in(field, "fallback"), "must define a wait")
 		}
-		p.Fallback = &fallback
+		policy.Fallback = &fallback
 	default:
-		r.Bad(v, in(field, "type"), "invalid type %q: expected exponential, fixed, use_header or none", p.Type)
+		r.Bad(val, in(field, "type"), "invalid type %q: expected exponential, fixed, use_header or none", policy.Type)
 		return Policy{}
 	}
-	if outer && p.Type != "none" {
+	if outer && policy.Type != "none" {
 		keys = append(keys, "max_retries")
-		if n := v.Get("max_retries"); !n.IsNull() {
+		if n := val.Get("max_retries"); !n.IsNull() {
 			most, ok := n.Int()
 			if !ok || most < 1 || most > maxTries {
 				r.Bad(n, in(field, "max_retries"), "must be between 1 and %d", maxTries)
 			}
-			p.MaxRetries = int(most)
+			policy.MaxRetries = int(most)
 		}
 	}
-	r.keys(v, field, keys...)
-	return p
+	r.keys(val, field, keys...)
+	return policy
 }
 
 // seconds reads a duration. It may be missing if a default is given.
@@ -215,19 +217,19 @@ func (r *reader) number(v *value.Value, field string) float64 {
 }
 
 // condition reads the condition of a pattern.
-func (r *reader) condition(v *value.Value, field string) *condition.Condition {
-	if v == nil {
-		r.Bad(v, field, "expected a condition")
+func (r *reader) condition(val *value.Value, field string) *condition.Condition {
+	if val == nil {
+		r.Bad(val, field, "expected a condition")
 		return nil
 	}
-	doc, err := v.JSON()
+	doc, err := val.JSON()
 	if err != nil {
-		r.Bad(v, field, "%v", err)
+		r.Bad(val, field, "%v", err)
 		return nil
 	}
 	c, problems := condition.Read(doc)
 	for _, p := range problems {
-		r.Bad(v, strings.TrimSuffix(in(field, p.Field), "."), "%s", p.Message)
+		r.Bad(val, strings.TrimSuffix(in(field, p.Field), "."), "%s", p.Message)
 	}
 	return c
 }

@@ -78,6 +78,8 @@ type Question struct {
 	Ref       model.Ref
 	Digest    cas.Digest // of the tool's file
 	Risk      string
+	Derived   string         // why it is that, if the tool declares none; "" if it does
+	Declare   string         // the line by which the tool's file would declare it
 	Params    map[string]any // without secrets, for display
 	Given     map[string]any // the unredacted parameters
 	Principal string         // the user or agent that asks
@@ -93,10 +95,25 @@ func (q *Question) Why() string {
 	if q.Text != "" {
 		return q.Text
 	}
-	if len(q.Lines) == 0 {
-		return "its risk is " + q.Risk
+	risk := "its risk is " + q.Risk
+	if q.Derived != "" {
+		risk = "it declares no risk, and this call counts as " + q.Risk + ": " + q.Derived
+	}
+	switch {
+	case len(q.Lines) == 0:
+		return risk
+	case q.Derived != "":
+		return "asked by " + strings.Join(q.Lines, ", ") + "; " + risk
 	}
 	return "asked by " + strings.Join(q.Lines, ", ")
+}
+
+// Reasons returns Why and, if the tool declares no risk, how to declare it.
+func (q *Question) Reasons() []string {
+	if q.Derived == "" {
+		return []string{q.Why()}
+	}
+	return []string{q.Why(), "to declare its risk, add a line such as: " + q.Declare}
 }
 
 // A Call is a call that the policies decide about.
@@ -104,6 +121,7 @@ type Call struct {
 	Ref               model.Ref
 	Digest            cas.Digest // of the tool's file
 	Risk              string
+	Derived, Declare  string         // as in a Question
 	Params            map[string]any // complete
 	Set               cas.Digest     // of the lock; zero without one
 	Principal, Tenant string
@@ -135,59 +153,60 @@ func (a *Approval) Covers(c *Call) error {
 // Check refuses a call that the policies refuse, and gets the approval for one that they ask about. It returns the
 // approval, which is the call's own if it has one; nil if the call needs none. root is nil if no key is trusted, and
 // project if the project has no policy.
-func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Door) (*Approval, error) {
+func Check(ctx context.Context, call *Call, root, project *policy.Policy, door *Door) (*Approval, error) {
 	if door == nil {
 		door = &Door{}
 	}
-	d := ask.Decide(&ask.Call{
-		Tool: c.Ref.String(), Risk: c.Risk, Attended: c.Attended,
-		Document: map[string]any{"params": c.Params, "caller": c.Principal, "tenant": c.Tenant,
+	decision := ask.Decide(&ask.Call{
+		Tool: call.Ref.String(), Risk: call.Risk, Attended: call.Attended,
+		Document: map[string]any{"params": call.Params, "caller": call.Principal, "tenant": call.Tenant,
 			"flow": door.Flow.document()},
 	}, rules(root), rules(project))
 	switch {
-	case d.Answer == ask.Refuse:
-		return nil, fault.New(fault.Policy, "%q is refused by %s", c.Ref, strings.Join(d.Lines, ", ")).
-			On("ref", c.Ref.String()).On("lines", d.Lines).Try(fault.Command("rye trust check", c.Ref.String()))
-	case c.Chosen:
+	case decision.Answer == ask.Refuse:
+		return nil, fault.New(fault.Policy, "%q is refused by %s", call.Ref, strings.Join(decision.Lines, ", ")).
+			On("ref", call.Ref.String()).On("lines",
+			decision.Lines).Try(fault.Command("rye trust check", call.Ref.String()))
+	case call.Chosen:
 		return nil, nil
-	case c.Approval != nil:
-		if d.Answer == ask.Ask && d.Separate && !c.Approval.Separate {
-			return nil, separate(question(c, &d))
+	case call.Approval != nil:
+		if decision.Answer == ask.Ask && decision.Separate && !call.Approval.Separate {
+			return nil, separate(question(call, &decision))
 		}
-		return c.Approval, c.Approval.Covers(c)
-	case d.Answer == ask.Allow:
+		return call.Approval, call.Approval.Covers(call)
+	case decision.Answer == ask.Allow:
 		return nil, nil
 	}
-	q := question(c, &d)
+	question := question(call, &decision)
 	switch {
-	case c.Dry != nil:
-		c.Dry(q)
+	case call.Dry != nil:
+		call.Dry(question)
 		return nil, nil
 	case door.Approve == nil:
-		return nil, Required(q)
+		return nil, Required(question)
 	}
-	timed, stop := context.WithTimeout(ctx, d.Expires)
+	timed, stop := context.WithTimeout(ctx, decision.Expires)
 	defer stop()
-	got, err := door.Approve(timed, q)
+	got, err := door.Approve(timed, question)
 	if err != nil && timed.Err() != nil && ctx.Err() == nil {
-		return nil, Required(q).Because("there was no answer within " + d.Expires.String())
+		return nil, Required(question).Because("there was no answer within " + decision.Expires.String())
 	}
 	if err != nil {
 		return nil, err
 	}
-	if d.Separate && !got.Separate {
-		return nil, separate(q)
+	if decision.Separate && !got.Separate {
+		return nil, separate(question)
 	}
 	bound := *got
-	bound.For, err = c.Subject()
+	bound.For, err = call.Subject()
 	return &bound, err
 }
 
 // question returns the question about a call.
 func question(c *Call, d *ask.Decision) *Question {
 	shown, _ := redact.New().Value(c.Params).(map[string]any)
-	return &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Given: c.Params,
-		Principal: c.Principal, Tenant: c.Tenant,
+	return &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Derived: c.Derived, Declare: c.Declare, Params: shown,
+		Given: c.Params, Principal: c.Principal, Tenant: c.Tenant,
 		Separate: d.Separate, Lines: d.Lines, Expires: d.Expires}
 }
 
@@ -206,9 +225,12 @@ func rules(p *policy.Policy) ask.Rules {
 // Required returns the error for a call without its approval.
 func Required(q *Question) *fault.Error {
 	e := fault.New(fault.Approval, "%q needs an approval", q.Ref).On("ref", q.Ref.String()).On("risk",
-		q.Risk).Because(q.Why())
+		q.Risk).Because(q.Reasons()...)
 	if len(q.Lines) > 0 {
 		e.On("lines", q.Lines)
+	}
+	if q.Derived != "" {
+		e.On("risk_derived", q.Derived)
 	}
 	return e.Try(fault.Command("rye trust check", q.Ref.String()))
 }

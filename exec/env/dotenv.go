@@ -41,7 +41,7 @@ func ParseDotEnv(b []byte) ([]Variable, error) {
 		}
 		text = strings.TrimSpace(strings.TrimPrefix(text, "export "))
 		at := strings.Index(line, text)
-		name, v, ok := strings.Cut(text, "=")
+		name, value, ok := strings.Cut(text, "=")
 		name = strings.TrimSpace(name)
 		if !ok {
 			return bad(at, "expected NAME=VALUE")
@@ -53,10 +53,10 @@ func ParseDotEnv(b []byte) ([]Variable, error) {
 			return bad(at, "%q is already set in line %d", name, first)
 		}
 		seen[name] = number
-		if v, ok = unquoted(strings.TrimSpace(v)); !ok {
+		if value, ok = unquoted(strings.TrimSpace(value)); !ok {
 			return bad(at+strings.IndexByte(text, '=')+1, "unclosed quote")
 		}
-		all = append(all, Variable{name, v, number})
+		all = append(all, Variable{name, value, number})
 	}
 	return all, nil
 }

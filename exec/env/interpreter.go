@@ -61,25 +61,25 @@ type wanted struct {
 }
 
 // interpreter finds the interpreter of a link, unless a link closer to the tool has set the same variable.
-func (r *resolver) interpreter(ctx context.Context, l *Link) error {
-	v := l.EnvConfig.Get("interpreter")
-	if v.IsNull() {
+func (r *resolver) interpreter(ctx context.Context, link *Link) error {
+	val := link.EnvConfig.Get("interpreter")
+	if val.IsNull() {
 		return nil
 	}
-	w, err := readInterpreter(v)
+	wanted, err := readInterpreter(val)
 	if err == nil {
-		if _, nearer := r.interpreters[w.name]; nearer {
+		if _, nearer := r.interpreters[wanted.name]; nearer {
 			return nil
 		}
-		err = r.find(ctx, l.Name, w)
+		err = r.find(ctx, link.Name, wanted)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return Invalid(l.Name, "env_config.interpreter", v.At, err)
+		return Invalid(link.Name, "env_config.interpreter", val.At, err)
 	}
-	r.interpreters[w.name] = l.Name
+	r.interpreters[wanted.name] = link.Name
 	return nil
 }
 
@@ -90,54 +90,55 @@ var fields = map[string][]string{
 }
 
 // readInterpreter reads the description of an interpreter. Unknown fields are errors.
-func readInterpreter(v *value.Value) (*wanted, error) {
-	if v.Kind != value.Map {
-		return nil, fmt.Errorf("expected an object, got %s", v.Kind)
+func readInterpreter(val *value.Value) (*wanted, error) {
+	if val.Kind != value.Map {
+		return nil, fmt.Errorf("expected an object, got %s", val.Kind)
 	}
-	w := &wanted{kind: v.Get("type").String(), name: v.Get("var").String(), fallback: v.Get("fallback").String(),
-		binary:  v.Get("binary").String(),
-		manager: v.Get("manager").String(), version: v.Get("version").String()}
-	known, ok := fields[w.kind]
+	wanted := &wanted{kind: val.Get("type").String(), name: val.Get("var").String(),
+		fallback: val.Get("fallback").String(),
+		binary:   val.Get("binary").String(),
+		manager:  val.Get("manager").String(), version: val.Get("version").String()}
+	known, ok := fields[wanted.kind]
 	if !ok {
 		return nil, fmt.Errorf("invalid type %q: expected node_modules, system_binary, venv_python or version_manager",
-			w.kind)
+			wanted.kind)
 	}
-	for i := range v.Map {
-		e := &v.Map[i]
+	for i := range val.Map {
+		e := &val.Map[i]
 		if e.Key == "search_paths" && slices.Contains(known, e.Key) {
 			continue
 		}
 		if !slices.Contains(known, e.Key) && e.Key != "type" && e.Key != "var" && e.Key != "fallback" {
-			return nil, fmt.Errorf("%q has no effect for %s", e.Key, w.kind)
+			return nil, fmt.Errorf("%q has no effect for %s", e.Key, wanted.kind)
 		}
 		if e.Value.Kind != value.Text && !e.Value.IsNull() {
 			return nil, fmt.Errorf("%s must be a string, not %s", e.Key, e.Value.Kind)
 		}
 	}
-	if err := reservedForInterpreters(w.name); err != nil {
+	if err := reservedForInterpreters(wanted.name); err != nil {
 		return nil, fmt.Errorf("var: %w", err)
 	}
-	switch w.kind {
+	switch wanted.kind {
 	case "venv_python":
-		w.places = []string{cmp.Or(v.Get("venv_path").String(), ".venv")}
+		wanted.places = []string{cmp.Or(val.Get("venv_path").String(), ".venv")}
 	case "node_modules":
-		paths := v.Get("search_paths")
-		if w.places = []string{"node_modules/.bin"}; !paths.IsNull() {
-			w.places = nil
+		paths := val.Get("search_paths")
+		if wanted.places = []string{"node_modules/.bin"}; !paths.IsNull() {
+			wanted.places = nil
 			for _, item := range paths.Items {
-				w.places = append(w.places, item.String())
+				wanted.places = append(wanted.places, item.String())
 			}
 		}
-		if len(w.places) == 0 || len(w.places) > 16 {
+		if len(wanted.places) == 0 || len(wanted.places) > 16 {
 			return nil, errors.New("search_paths must be a list of 1 to 16 paths")
 		}
 	}
-	for _, p := range w.places {
+	for _, p := range wanted.places {
 		if !filepath.IsLocal(filepath.FromSlash(p)) {
 			return nil, fmt.Errorf("%q is not a path inside the project", p)
 		}
 	}
-	return w, w.check()
+	return wanted, wanted.check()
 }
 
 // check checks the names of programs.
@@ -181,38 +182,38 @@ func checkProgram(name string) error {
 }
 
 // find finds a program and sets its variable.
-func (r *resolver) find(ctx context.Context, link string, w *wanted) error {
-	p, err := r.locate(ctx, w)
+func (r *resolver) find(ctx context.Context, link string, wanted *wanted) error {
+	program, err := r.locate(ctx, wanted)
 	// An unusable program is not silently replaced by the fallback.
-	if missing, ok := errors.AsType[*NotFoundError](err); ok && missing.Err == nil && w.fallback != "" {
-		p, err = r.binary(w.fallback)
-		p.Fallback = true
+	if missing, ok := errors.AsType[*NotFoundError](err); ok && missing.Err == nil && wanted.fallback != "" {
+		program, err = r.binary(wanted.fallback)
+		program.Fallback = true
 	}
 	if err != nil {
 		return err
 	}
-	p.Name, p.Link, p.Type = w.name, link, w.kind
-	if err := r.report(p); err != nil {
+	program.Name, program.Link, program.Type = wanted.name, link, wanted.kind
+	if err := r.report(program); err != nil {
 		return err
 	}
-	return r.put(w.name, p.Path)
+	return r.put(wanted.name, program.Path)
 }
 
 // locate finds a program by the rules of its type.
-func (r *resolver) locate(ctx context.Context, w *wanted) (Program, error) {
-	switch w.kind {
+func (r *resolver) locate(ctx context.Context, wanted *wanted) (Program, error) {
+	switch wanted.kind {
 	case "venv_python":
-		p, err := r.first(w.kind, r.inProject(w.places, "bin/python", "Scripts/python.exe", "bin/python3"))
+		p, err := r.first(wanted.kind, r.inProject(wanted.places, "bin/python", "Scripts/python.exe", "bin/python3"))
 		if err == nil {
-			p.Version = r.venvVersion(filepath.Join(r.Project, filepath.FromSlash(w.places[0]), "pyvenv.cfg"))
+			p.Version = r.venvVersion(filepath.Join(r.Project, filepath.FromSlash(wanted.places[0]), "pyvenv.cfg"))
 		}
 		return p, err
 	case "node_modules":
-		return r.first(w.kind, r.inProject(w.places, "node", "node.exe"))
+		return r.first(wanted.kind, r.inProject(wanted.places, "node", "node.exe"))
 	case "version_manager":
-		return r.managed(ctx, w)
+		return r.managed(ctx, wanted)
 	}
-	return r.binary(w.binary)
+	return r.binary(wanted.binary)
 }
 
 // inProject returns the path of each name in each place of the project.

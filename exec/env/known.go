@@ -54,11 +54,11 @@ func (k *Known) recall(p *Program, info fs.FileInfo, now statcache.Moment) []byt
 }
 
 // remember caches the digest of a program. info is from the opened file, before it was read.
-func (k *Known) remember(p *Program, head []byte, f fs.File, info fs.FileInfo, began statcache.Moment) {
+func (k *Known) remember(program *Program, head []byte, f fs.File, info fs.FileInfo, began statcache.Moment) {
 	file, disk := f.(*os.File)
 	stamp := statcache.StampOf(info)
 	if k == nil || !disk || !statcache.OwnStamps(file.Fd()) || !began.Settled(stamp.Mtime, stamp.Ctime) ||
-		p.Size != info.Size() {
+		program.Size != info.Size() {
 		return
 	}
 	k.mu.Lock()
@@ -66,5 +66,5 @@ func (k *Known) remember(p *Program, head []byte, f fs.File, info fs.FileInfo, b
 	if k.of == nil || len(k.of) >= maxKnown {
 		k.of = map[statcache.Stamp]knownProgram{}
 	}
-	k.of[stamp] = knownProgram{digest: p.Digest, head: head, began: began}
+	k.of[stamp] = knownProgram{digest: program.Digest, head: head, began: began}
 }

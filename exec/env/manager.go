@@ -32,47 +32,47 @@ const (
 )
 
 // managed finds a program through a version manager.
-func (r *resolver) managed(ctx context.Context, w *wanted) (Program, error) {
-	if w.manager == "nvm" {
+func (r *resolver) managed(ctx context.Context, wanted *wanted) (Program, error) {
+	if wanted.manager == "nvm" {
 		// It is a shell function, so it can't be started.
-		return r.nvm(w)
+		return r.nvm(wanted)
 	}
-	asked, err := r.byName(w.manager)
+	asked, err := r.byName(wanted.manager)
 	if err != nil {
 		return Program{}, err
 	}
 	if r.Host.Ask == nil {
-		return Program{}, fmt.Errorf("can't ask %s: starting it is not allowed here", w.manager)
+		return Program{}, fmt.Errorf("can't ask %s: starting it is not allowed here", wanted.manager)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	answer, err := r.Host.Ask.Run(ctx, asked.Path, []string{"which", w.binary}, r.managerEnv(w))
+	answer, err := r.Host.Ask.Run(ctx, asked.Path, []string{"which", wanted.binary}, r.managerEnv(wanted))
 	switch {
 	case ctx.Err() != nil:
-		return Program{}, fmt.Errorf("no answer from %s: %w", w.manager, ctx.Err())
+		return Program{}, fmt.Errorf("no answer from %s: %w", wanted.manager, ctx.Err())
 	case err != nil:
-		return Program{}, &NotFoundError{What: w.binary + " " + w.version,
-			Tried: []string{asked.Path + " which " + w.binary + ": " + err.Error()}}
+		return Program{}, &NotFoundError{What: wanted.binary + " " + wanted.version,
+			Tried: []string{asked.Path + " which " + wanted.binary + ": " + err.Error()}}
 	}
 	path := strings.TrimSuffix(strings.TrimSuffix(string(answer), "\n"), "\r")
 	if len(path) > maxAnswer || !filepath.IsAbs(path) || strings.ContainsFunc(path, unicode.IsControl) {
-		return Program{}, fmt.Errorf("%s did not answer with an absolute path", w.manager)
+		return Program{}, fmt.Errorf("%s did not answer with an absolute path", wanted.manager)
 	}
-	p, err := r.first(w.binary, []string{path})
+	p, err := r.first(wanted.binary, []string{path})
 	if err != nil {
 		return p, err
 	}
-	asked.Name, asked.Type, asked.For = w.manager, "manager", p.Path
+	asked.Name, asked.Type, asked.For = wanted.manager, "manager", p.Path
 	p.next = append(p.next, asked)
-	p.Version = w.version
+	p.Version = wanted.version
 	return p, nil
 }
 
 // managerEnv returns the environment for a version manager, whose files are in the user's real home.
-func (r *resolver) managerEnv(w *wanted) []string {
-	m := managers[w.manager]
+func (r *resolver) managerEnv(wanted *wanted) []string {
+	manager := managers[wanted.manager]
 	vars := map[string]string{"PATH": r.given, "HOME": r.Host.Vars["HOME"]}
-	for _, name := range m.homes {
+	for _, name := range manager.homes {
 		if v := r.Host.Vars[name]; filepath.IsAbs(v) {
 			vars[name] = v
 		}
@@ -82,29 +82,29 @@ func (r *resolver) managerEnv(w *wanted) []string {
 			vars[name] = r.Host.Vars[name]
 		}
 	}
-	name := m.version
-	if w.manager == "asdf" {
-		plugin := w.binary
+	name := manager.version
+	if wanted.manager == "asdf" {
+		plugin := wanted.binary
 		if strings.HasPrefix(plugin, "python") {
 			plugin = "python"
 		}
 		if plugin == "node" || plugin == "npm" || plugin == "npx" {
 			plugin = "nodejs"
 		}
-		name = fmt.Sprintf(m.version, strings.ToUpper(strings.ReplaceAll(plugin, "-", "_")))
+		name = fmt.Sprintf(manager.version, strings.ToUpper(strings.ReplaceAll(plugin, "-", "_")))
 	}
-	vars[name] = w.version
+	vars[name] = wanted.version
 	return (&Env{Vars: vars}).List()
 }
 
 // nvm finds a version of node in the directories of nvm: the newest one that begins with the requested numbers.
-func (r *resolver) nvm(w *wanted) (Program, error) {
+func (r *resolver) nvm(wanted *wanted) (Program, error) {
 	home := r.Host.Vars["NVM_DIR"]
 	if !filepath.IsAbs(home) {
 		home = filepath.Join(r.Host.Vars["HOME"], ".nvm")
 	}
 	dir := filepath.Join(home, "versions", "node")
-	missing := &NotFoundError{What: w.binary + " " + w.version, Tried: []string{dir}}
+	missing := &NotFoundError{What: wanted.binary + " " + wanted.version, Tried: []string{dir}}
 	if !filepath.IsAbs(dir) {
 		return Program{}, missing
 	}
@@ -122,9 +122,9 @@ func (r *resolver) nvm(w *wanted) (Program, error) {
 	if err != nil && len(entries) == 0 {
 		return Program{}, missing
 	}
-	want, ok := numbers(strings.TrimPrefix(w.version, "v"))
+	want, ok := numbers(strings.TrimPrefix(wanted.version, "v"))
 	if !ok {
-		return Program{}, fmt.Errorf("%q is not a version of node: expected 1 to 3 numbers", w.version)
+		return Program{}, fmt.Errorf("%q is not a version of node: expected 1 to 3 numbers", wanted.version)
 	}
 	var best []int
 	for _, e := range entries {
@@ -138,7 +138,7 @@ func (r *resolver) nvm(w *wanted) (Program, error) {
 		return Program{}, missing
 	}
 	version := fmt.Sprintf("%d.%d.%d", best[0], best[1], best[2])
-	p, err := r.first(missing.What, []string{filepath.Join(dir, "v"+version, "bin", w.binary)})
+	p, err := r.first(missing.What, []string{filepath.Join(dir, "v"+version, "bin", wanted.binary)})
 	p.Version = version
 	return p, err
 }

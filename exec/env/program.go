@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/cas"
@@ -38,21 +39,44 @@ func unusable(path, why string) error { return fmt.Errorf("%q %s", path, why) }
 // Find finds a program by its absolute path, or by its name in the PATH of an environment. It returns the program,
 // followed by the programs that it needs. A missing program is a *NotFoundError.
 func Find(q Request, e *Env, name string) ([]Program, error) {
-	r := &resolver{Request: q, Files: q.Host.Files, env: &Env{}, path: filepath.SplitList(e.Vars["PATH"])}
+	resolver := &resolver{Request: q, Files: q.Host.Files, env: &Env{}, path: filepath.SplitList(e.Vars["PATH"])}
 	if !filepath.IsAbs(name) {
 		if err := checkProgram(name); err != nil {
 			return nil, err
 		}
 	}
-	p, err := r.byName(name)
+	p, err := resolver.byName(name)
 	if err != nil {
 		return nil, err
 	}
 	p.Name, p.Type = filepath.Base(name), "name"
-	if err := r.report(p); err != nil {
+	if err := resolver.report(p); err != nil {
 		return nil, err
 	}
-	return r.env.Programs, nil
+	return resolver.env.Programs, nil
+}
+
+// A Shim is what a version manager puts into PATH in place of a program: it chooses the program by the directory and
+// by files of the manager, which a sandbox hides.
+type Shim struct {
+	Name string // of the program
+	Path string // of the shim
+	Past string // the path of a program of this name behind the shim in PATH; "" without one
+}
+
+// ShimOf returns the shim that Find found by a name; nil if the program is none.
+func ShimOf(q Request, e *Env, name string, found Program) *Shim {
+	dir := filepath.Dir(found.Path)
+	if filepath.IsAbs(name) || filepath.Base(dir) != "shims" {
+		return nil
+	}
+	resolver := &resolver{Request: q, Files: q.Host.Files, env: &Env{}, path: slices.DeleteFunc(
+		filepath.SplitList(e.Vars["PATH"]), func(other string) bool { return other == dir })}
+	shim := &Shim{Name: name, Path: found.Path}
+	if p, err := resolver.binary(name); err == nil {
+		shim.Past = p.Path
+	}
+	return shim
 }
 
 // byName finds a program by its absolute path, or by its name in PATH.
@@ -125,16 +149,16 @@ const maxScripts = 4
 
 // at examines the program at a path.
 func (r *resolver) at(path string, depth int) (Program, error) {
-	p := Program{Path: path}
+	program := Program{Path: path}
 	real, err := r.Files.Real(path)
 	if err != nil {
-		return p, err
+		return program, err
 	}
 	info, err := r.Files.Stat(real)
 	if err != nil {
-		return p, err
+		return program, err
 	}
-	bad := func(why string) (Program, error) { return p, unusable(path, why) }
+	bad := func(why string) (Program, error) { return program, unusable(path, why) }
 	switch {
 	case !info.Mode().IsRegular():
 		return bad("is not a regular file")
@@ -147,56 +171,56 @@ func (r *resolver) at(path string, depth int) (Program, error) {
 	case info.Size() > maxProgram:
 		return bad("is too large")
 	}
-	if p.Real = real; !filepath.IsAbs(real) {
+	if program.Real = real; !filepath.IsAbs(real) {
 		return bad("does not resolve to an absolute path")
 	}
-	head, err := r.hash(&p)
+	head, err := r.hash(&program)
 	if err != nil {
-		return p, err
+		return program, err
 	}
 	line, ok := bytes.CutPrefix(head, []byte("#!"))
 	if !ok {
-		return p, nil
+		return program, nil
 	}
 	if depth == maxScripts {
 		return bad("is a script run by too many scripts")
 	}
-	return p, r.shebang(&p, line, depth)
+	return program, r.shebang(&program, line, depth)
 }
 
 // hash hashes a program and returns its beginning.
-func (r *resolver) hash(p *Program) ([]byte, error) {
-	f, err := r.Files.Open(p.Real)
+func (r *resolver) hash(program *Program) ([]byte, error) {
+	file, err := r.Files.Open(program.Real)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer file.Close()
 	known := r.Host.Known
 	began := known.now()
-	info, err := f.Stat()
+	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if head := known.recall(p, info, began); head != nil {
+	if head := known.recall(program, info, began); head != nil {
 		return head, nil
 	}
-	h := cas.NewHasher()
+	hasher := cas.NewHasher()
 	head := make([]byte, headLen)
-	n, err := io.ReadFull(f, head)
+	n, err := io.ReadFull(file, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, err
 	}
 	head = head[:n]
-	h.Write(head)
-	rest, err := io.CopyBuffer(h, io.LimitReader(f, maxProgram+1), make([]byte, 256<<10))
+	hasher.Write(head)
+	rest, err := io.CopyBuffer(hasher, io.LimitReader(file, maxProgram+1), make([]byte, 256<<10))
 	if err != nil {
 		return nil, err
 	}
 	if rest > maxProgram {
-		return nil, unusable(p.Path, "is too large")
+		return nil, unusable(program.Path, "is too large")
 	}
-	p.Digest, p.Size = h.Digest(), int64(n)+rest
-	known.remember(p, head, f, info, began)
+	program.Digest, program.Size = hasher.Digest(), int64(n)+rest
+	known.remember(program, head, file, info, began)
 	return head, nil
 }
 
@@ -204,17 +228,17 @@ func (r *resolver) hash(p *Program) ([]byte, error) {
 const headLen = 256
 
 // shebang finds the interpreter of a script, and the program that env would start.
-func (r *resolver) shebang(p *Program, line []byte, depth int) error {
+func (r *resolver) shebang(program *Program, line []byte, depth int) error {
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	words := strings.Fields(string(line))
 	if len(words) == 0 || !filepath.IsAbs(words[0]) {
-		return unusable(p.Path, "has no absolute path after #!")
+		return unusable(program.Path, "has no absolute path after #!")
 	}
-	in, err := r.needed(p, words[0], depth)
+	in, err := r.needed(program, words[0], depth)
 	if err != nil {
 		return err
 	}
-	p.next = append(p.next, in)
+	program.next = append(program.next, in)
 	if filepath.Base(words[0]) != "env" {
 		return nil
 	}
@@ -224,12 +248,12 @@ func (r *resolver) shebang(p *Program, line []byte, depth int) error {
 	}
 	// Without -S the rest is one word. Options and variables of env could start anything.
 	if len(words) == 0 || checkProgram(words[0]) != nil || strings.ContainsAny(words[0], `="'\$`) {
-		return unusable(p.Path, "uses env in an unsupported way")
+		return unusable(program.Path, "uses env in an unsupported way")
 	}
-	if in, err = r.byNameOf(p, words[0], depth); err != nil {
+	if in, err = r.byNameOf(program, words[0], depth); err != nil {
 		return err
 	}
-	p.next = append(p.next, in)
+	program.next = append(program.next, in)
 	return nil
 }
 

@@ -174,6 +174,39 @@ func (a *asked) Run(ctx context.Context, path string, args, env []string) ([]byt
 	return []byte(a.answer), a.err
 }
 
+// TestShimOf: a version manager's script in PATH is recognised, and so is the program that it hides.
+func TestShimOf(t *testing.T) {
+	w := newWorld(t)
+	w.program("bin/sh", "sh")
+	if err := os.Mkdir(w.at("shims"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.program("shims/tool", "#!"+w.root+"/bin/sh\n")
+	w.program("bin/script", "#!"+w.root+"/bin/sh\n")
+	e := w.resolve()
+	e.Vars["PATH"] = strings.Join([]string{w.root + "/shims", w.root + "/bin"}, string(filepath.ListSeparator))
+	find := func(name string) *Shim {
+		found, err := Find(w.Request, e, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ShimOf(w.Request, e, name, found[0])
+	}
+	if shim := find("tool"); shim == nil || shim.Path != w.root+"/shims/tool" || shim.Past != "" {
+		t.Errorf("%+v", shim)
+	}
+	w.program("bin/tool", "program")
+	if shim := find("tool"); shim == nil || shim.Past != w.root+"/bin/tool" {
+		t.Errorf("%+v", shim)
+	}
+	if shim := find("script"); shim != nil {
+		t.Errorf("%+v", shim)
+	}
+	if shim := find(w.root + "/shims/tool"); shim != nil { // asked for by its path
+		t.Errorf("%+v", shim)
+	}
+}
+
 func TestVersionManagers(t *testing.T) {
 	w := newWorld(t)
 	w.program("bin/sh", "sh")

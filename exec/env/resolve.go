@@ -74,52 +74,55 @@ func (e *Env) List() []string {
 // Invalid returns the error for an invalid field of a link, such as env_config.env.LEVEL. The error of a missing
 // program keeps its code.
 func Invalid(link, field string, at value.Pos, err error) error {
-	e, ok := fault.Find(err)
+	failure, ok := fault.Find(err)
 	if !ok {
-		e = fault.New(fault.Validation, "%s", err)
+		failure = fault.New(fault.Validation, "%s", err)
 	}
-	if e.Code != fault.Failed {
-		e.Code = fault.Validation
+	if failure.Code != fault.Failed {
+		failure.Code = fault.Validation
 	}
 	line := ""
 	if at.Line > 0 {
 		line = fmt.Sprintf(", line %d", at.Line)
 	}
-	e.Text, e.Err = fmt.Sprintf("%s of %q%s: %s", field, link, line, e.Text), err
-	return e.On("ref", link).On("field", field)
+	failure.Text, failure.Err = fmt.Sprintf("%s of %q%s: %s", field, link, line, failure.Text), err
+	return failure.On("ref", link).On("field", field)
 }
 
 // Resolve computes the environment of a chain.
-func Resolve(ctx context.Context, q Request) (*Env, error) {
-	if !filepath.IsAbs(q.Home) || !filepath.IsAbs(q.Temp) || q.Project != "" && !filepath.IsAbs(q.Project) {
-		return nil, fmt.Errorf("the directories %q, %q and %q must be absolute", q.Home, q.Temp, q.Project)
+func Resolve(ctx context.Context, request Request) (*Env, error) {
+	if !filepath.IsAbs(request.Home) || !filepath.IsAbs(request.Temp) || request.Project != "" &&
+		!filepath.IsAbs(request.Project) {
+		return nil, fmt.Errorf("the directories %q, %q and %q must be absolute", request.Home, request.Temp,
+			request.Project)
 	}
-	r := &resolver{Request: q, Files: q.Host.Files, interpreters: map[string]string{}, dirs: map[string]fs.FileInfo{}}
-	r.env = &Env{Vars: r.base()}
-	r.path = filepath.SplitList(r.env.Vars["PATH"])
-	r.given = r.env.Vars["PATH"]
-	for _, v := range q.DotEnv {
-		if err := r.set(v.Name, v.Value); err != nil {
+	resolver := &resolver{Request: request, Files: request.Host.Files, interpreters: map[string]string{},
+		dirs: map[string]fs.FileInfo{}}
+	resolver.env = &Env{Vars: resolver.base()}
+	resolver.path = filepath.SplitList(resolver.env.Vars["PATH"])
+	resolver.given = resolver.env.Vars["PATH"]
+	for _, v := range request.DotEnv {
+		if err := resolver.set(v.Name, v.Value); err != nil {
 			return nil, Invalid(".env", v.Name, value.Pos{Line: v.Line}, err)
 		}
 	}
 	// Interpreters come first, the tool's before those of other links, since the first one for a variable wins.
-	for i := range q.Links {
-		if err := r.interpreter(ctx, &q.Links[i]); err != nil {
+	for i := range request.Links {
+		if err := resolver.interpreter(ctx, &request.Links[i]); err != nil {
 			return nil, err
 		}
 	}
-	for _, l := range slices.Backward(q.Links) {
-		if err := r.link(&l); err != nil {
+	for _, l := range slices.Backward(request.Links) {
+		if err := resolver.link(&l); err != nil {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
-	slices.Sort(r.env.Keys)
-	r.env.Keys = slices.Compact(r.env.Keys)
-	return r.env, r.fits()
+	slices.Sort(resolver.env.Keys)
+	resolver.env.Keys = slices.Compact(resolver.env.Keys)
+	return resolver.env, resolver.fits()
 }
 
 // A resolver is the state of one Resolve.
@@ -134,42 +137,42 @@ type resolver struct {
 }
 
 // link sets the variables of a link.
-func (r *resolver) link(l *Link) error {
-	if vars := l.EnvConfig.Get("env"); !vars.IsNull() {
+func (r *resolver) link(link *Link) error {
+	if vars := link.EnvConfig.Get("env"); !vars.IsNull() {
 		for i := range vars.Map {
 			e := &vars.Map[i]
 			if err := r.variable(e); err != nil {
-				return Invalid(l.Name, "env_config.env."+e.Key, e.At, err)
+				return Invalid(link.Name, "env_config.env."+e.Key, e.At, err)
 			}
 		}
 	}
-	if l.EnvPaths.IsNull() {
+	if link.EnvPaths.IsNull() {
 		return nil
 	}
-	for i := range l.EnvPaths.Map {
-		e := &l.EnvPaths.Map[i]
+	for i := range link.EnvPaths.Map {
+		e := &link.EnvPaths.Map[i]
 		if err := r.paths(e); err != nil {
-			return Invalid(l.Name, "anchor.env_paths."+e.Key, e.At, err)
+			return Invalid(link.Name, "anchor.env_paths."+e.Key, e.At, err)
 		}
 	}
 	return nil
 }
 
 // variable sets one entry of env.
-func (r *resolver) variable(e *value.Entry) error {
-	switch e.Value.Kind {
+func (r *resolver) variable(entry *value.Entry) error {
+	switch entry.Value.Kind {
 	case value.Null:
 		return nil
 	case value.List, value.Map:
-		return fmt.Errorf("expected a string, got %s", e.Value.Kind)
+		return fmt.Errorf("expected a string, got %s", entry.Value.Kind)
 	case value.Text:
-		v, err := r.expand(e.Value.Text)
+		v, err := r.expand(entry.Value.Text)
 		if err != nil {
 			return err
 		}
-		return r.set(e.Key, v)
+		return r.set(entry.Key, v)
 	}
-	return r.set(e.Key, e.Value.Text)
+	return r.set(entry.Key, entry.Value.Text)
 }
 
 func (r *resolver) expand(text string) (string, error) {
@@ -179,7 +182,7 @@ func (r *resolver) expand(text string) (string, error) {
 }
 
 // set sets a variable, if a link may set it.
-func (r *resolver) set(name, v string) error {
+func (r *resolver) set(name, value string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -187,20 +190,20 @@ func (r *resolver) set(name, v string) error {
 		return refused(name, fmt.Sprintf("it is the interpreter of %q", r.interpreters[name]))
 	}
 	// Repeating the present value is allowed.
-	if was, ok := r.env.Vars[name]; v != "" && (!ok || was != v) {
+	if was, ok := r.env.Vars[name]; value != "" && (!ok || was != value) {
 		if err := reserved(name); err != nil {
 			return err
 		}
 	}
 	if strings.EqualFold(name, "PATH") {
-		if err := r.checkPath(name, v); err != nil {
+		if err := r.checkPath(name, value); err != nil {
 			return err
 		}
 	}
-	if v == "" && private[strings.ToUpper(name)] {
+	if value == "" && private[strings.ToUpper(name)] {
 		return refused(name, "it is a private directory")
 	}
-	return r.put(name, v)
+	return r.put(name, value)
 }
 
 // put sets a variable.
@@ -233,9 +236,9 @@ func (r *resolver) checkPath(name, v string) error {
 }
 
 // paths sets one entry of env_paths.
-func (r *resolver) paths(e *value.Entry) error {
-	if e.Value.Kind != value.Map {
-		return fmt.Errorf("expected an object with prepend and append, got %s", e.Value.Kind)
+func (r *resolver) paths(entry *value.Entry) error {
+	if entry.Value.Kind != value.Map {
+		return fmt.Errorf("expected an object with prepend and append, got %s", entry.Value.Kind)
 	}
 	var list []string
 	add := func(dirs []string) {
@@ -245,18 +248,18 @@ func (r *resolver) paths(e *value.Entry) error {
 			}
 		}
 	}
-	first, err := r.directories(e.Value.Get("prepend"))
+	first, err := r.directories(entry.Value.Get("prepend"))
 	if err != nil {
 		return err
 	}
-	last, err := r.directories(e.Value.Get("append"))
+	last, err := r.directories(entry.Value.Get("append"))
 	if err != nil {
 		return err
 	}
 	add(first)
-	add(filepath.SplitList(r.env.Vars[e.Key]))
+	add(filepath.SplitList(r.env.Vars[entry.Key]))
 	add(last)
-	return r.set(e.Key, strings.Join(list, string(filepath.ListSeparator)))
+	return r.set(entry.Key, strings.Join(list, string(filepath.ListSeparator)))
 }
 
 // directories expands the templates in a list of directories.

@@ -41,7 +41,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A Runner runs examples. It may be used by many goroutines.
+// A Runner runs examples. It is safe for concurrent use.
 type Runner struct {
 	Prepare func(context.Context, *exec.Call) (*exec.Plan, error)
 	Scratch func(context.Context) (*materialise.Scratch, error)
@@ -73,20 +73,21 @@ type Difference struct {
 }
 
 // Run runs one example. It returns only errors of the context; others are in the Outcome.
-func (r *Runner) Run(ctx context.Context, ref model.Ref, tool *model.Tool, e *model.Example) (*Outcome, error) {
-	o := new(Outcome)
-	if e.Wrong != nil {
-		o.refused(e, "VALIDATION_FAILED", e.Wrong)
-		return o, nil
+func (r *Runner) Run(ctx context.Context, ref model.Ref, tool *model.Tool, example *model.Example) (*Outcome, error) {
+	outcome := new(Outcome)
+	if example.Wrong != nil {
+		outcome.refused(example, "VALIDATION_FAILED", example.Wrong)
+		return outcome, nil
 	}
 	scratch, err := r.Scratch(ctx)
 	if err == nil {
 		dir := filepath.Join(scratch.Dir, "project")
-		if err = makeProject(dir, tool, e); err == nil {
-			err = r.run(ctx, &exec.Call{Ref: ref, Project: dir, Params: params.Values(e.Params)}, e, o)
+		if err = makeProject(dir, tool, example); err == nil {
+			err = r.run(ctx, &exec.Call{Ref: ref, Project: dir, Params: params.Values(example.Params)}, example,
+				outcome)
 		}
-		if err == nil && !o.Receipt.IsZero() && o.Passed() {
-			err = o.files(dir, e.After)
+		if err == nil && !outcome.Receipt.IsZero() && outcome.Passed() {
+			err = outcome.files(dir, example.After)
 		}
 		err = errors.Join(err, scratch.Close())
 	}
@@ -94,39 +95,40 @@ func (r *Runner) Run(ctx context.Context, ref model.Ref, tool *model.Tool, e *mo
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		o.refused(e, r.Code(err), err)
+		outcome.refused(example, r.Code(err), err)
 	}
-	return o, nil
+	return outcome, nil
 }
 
 // run makes the call. It returns errors that no example can expect.
-func (r *Runner) run(ctx context.Context, call *exec.Call, e *model.Example, o *Outcome) error {
+func (r *Runner) run(ctx context.Context, call *exec.Call, example *model.Example, outcome *Outcome) error {
 	p, err := r.Prepare(ctx, call)
 	if err != nil {
-		o.Err, o.Code = err, r.Code(err)
-		o.compare("error", text(e.Error), text(o.Code))
+		outcome.Err, outcome.Code = err, r.Code(err)
+		outcome.compare("error", text(example.Error), text(outcome.Code))
 		return nil
 	}
 	defer p.Close()
 	result, err := p.Run(ctx, nil)
-	o.Damage = p.Damage
+	outcome.Damage = p.Damage
 	if err != nil && (result == nil || result.Status != record.Refused) {
 		return err // the call can't be proved
 	}
-	o.Call, o.Duration, o.Receipt, o.Level, o.Code, o.Failure = result.ID, result.Duration, result.Digest,
+	outcome.Call, outcome.Duration, outcome.Receipt, outcome.Level, outcome.Code, outcome.Failure = result.ID,
+		result.Duration, result.Digest,
 		result.Level, result.Code, result.Failure
 	if err != nil {
-		o.Err, o.Code, o.Level = err, r.Code(err), floor.Namespace
+		outcome.Err, outcome.Code, outcome.Level = err, r.Code(err), floor.Namespace
 	}
-	o.compare("error", text(e.Error), text(o.Code))
-	if !o.Passed() {
+	outcome.compare("error", text(example.Error), text(outcome.Code))
+	if !outcome.Passed() {
 		return nil // other differences would follow from this one
 	}
-	if e.Exit >= 0 {
-		o.compare("exit", int64(e.Exit), int64(result.Exit))
+	if example.Exit >= 0 {
+		outcome.compare("exit", int64(example.Exit), int64(result.Exit))
 	}
-	if e.Gives {
-		o.compare("result", e.Result, result.Value)
+	if example.Gives {
+		outcome.compare("result", example.Result, result.Value)
 	}
 	return nil
 }
@@ -193,7 +195,7 @@ func show(v any) json.RawMessage {
 var initialFiles = []string{"rye.lock", "rye.yaml"}
 
 // makeProject makes the project of an example.
-func makeProject(dir string, tool *model.Tool, e *model.Example) error {
+func makeProject(dir string, tool *model.Tool, example *model.Example) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -209,13 +211,13 @@ func makeProject(dir string, tool *model.Tool, e *model.Example) error {
 		}
 		return root.WriteFile(name, []byte(text), 0o600)
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.Files)) {
-		if err := write(name, e.Files[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(example.Files)) {
+		if err := write(name, example.Files[name]); err != nil {
 			return err
 		}
 	}
 	for _, name := range initialFiles {
-		if _, there := e.Files[name]; !there {
+		if _, there := example.Files[name]; !there {
 			if err := write(name, ""); err != nil {
 				return err
 			}

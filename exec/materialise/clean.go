@@ -37,41 +37,41 @@ type kept struct {
 
 // Clean removes unused entries: leftovers of dead processes, copies above the age limit, and, above the size limit,
 // the least recently used ones.
-func (c *Cache) Clean(ctx context.Context, now time.Time, l Limits) (*Report, error) {
+func (c *Cache) Clean(ctx context.Context, now time.Time, limits Limits) (*Report, error) {
 	all, err := c.list()
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{}
+	report := &Report{}
 	for _, k := range all {
-		r.Left += k.bytes
+		report.Left += k.bytes
 	}
 	var victims []string
 	for _, k := range all {
 		if ctx.Err() != nil {
-			return r, context.Cause(ctx)
+			return report, context.Cause(ctx)
 		}
-		if k.alive && now.Sub(k.used) <= l.Age && r.Left <= l.Bytes {
-			r.Kept++
+		if k.alive && now.Sub(k.used) <= limits.Age && report.Left <= limits.Bytes {
+			report.Kept++
 			continue
 		}
 		moved, err := c.claim(ctx, k)
 		if err != nil {
-			return r, err
+			return report, err
 		}
 		if moved == nil {
-			r.InUse++
+			report.InUse++
 			continue
 		}
 		victims = append(victims, moved...)
-		r.Removed++
-		r.Freed += k.bytes
-		r.Left -= k.bytes
+		report.Removed++
+		report.Freed += k.bytes
+		report.Left -= k.bytes
 	}
 	for _, dir := range victims {
 		err = errors.Join(err, removeAll(dir))
 	}
-	return r, err
+	return report, err
 }
 
 // list returns the content of the cache, the least recently used first. Leftovers of dead processes have no time.

@@ -58,36 +58,36 @@ type plan struct {
 
 // newPlan reads the trees of parts. check checks the sorted paths of all files.
 func newPlan(ctx context.Context, src cas.Getter, parts []Part, check func(paths []string) error) (*plan, error) {
-	p := &plan{files: map[string]cas.Entry{}, dirs: map[string][]string{}, check: check}
+	plan := &plan{files: map[string]cas.Entry{}, dirs: map[string][]string{}, check: check}
 	for i := range parts {
-		if err := p.part(ctx, src, &parts[i]); err != nil {
+		if err := plan.part(ctx, src, &parts[i]); err != nil {
 			return nil, err
 		}
 	}
-	if len(p.files) == 0 {
+	if len(plan.files) == 0 {
 		return nil, errors.New("no files to copy")
 	}
-	p.paths = slices.Sorted(maps.Keys(p.files))
-	if err := check(p.paths); err != nil {
+	plan.paths = slices.Sorted(maps.Keys(plan.files))
+	if err := check(plan.paths); err != nil {
 		return nil, err
 	}
-	h := cas.NewHasher()
-	fmt.Fprintln(h, "materialise/1")
-	for _, file := range p.paths {
-		e := p.files[file]
-		p.bytes += e.Size
-		fmt.Fprintln(h, file, e.Mode, e.Digest)
-		p.enter(file)
+	hasher := cas.NewHasher()
+	fmt.Fprintln(hasher, "materialise/1")
+	for _, file := range plan.paths {
+		e := plan.files[file]
+		plan.bytes += e.Size
+		fmt.Fprintln(hasher, file, e.Mode, e.Digest)
+		plan.enter(file)
 	}
-	if p.bytes > MaxBytes {
+	if plan.bytes > MaxBytes {
 		return nil, TooMany("bytes", MaxBytes)
 	}
-	p.order = slices.Sorted(maps.Keys(p.dirs))
-	for _, names := range p.dirs {
+	plan.order = slices.Sorted(maps.Keys(plan.dirs))
+	for _, names := range plan.dirs {
 		slices.Sort(names) // file order isn't name order: "a-b/…" precedes "a/…", but "a" precedes "a-b"
 	}
-	p.key = strings.TrimPrefix(h.Digest().String(), "blake3:")
-	return p, nil
+	plan.key = strings.TrimPrefix(hasher.Digest().String(), "blake3:")
+	return plan, nil
 }
 
 // checkSet requires portable paths.

@@ -67,12 +67,12 @@ const severalFrom = 1 << 20
 // name in the parent: opening each path from the root would reopen all directories above.
 func (p *plan) inside(ctx context.Context, above *os.Root, name, dir string, all bool) error {
 	at := path.Join(treeName, dir)
-	d, err := above.OpenRoot(name)
+	root, err := above.OpenRoot(name)
 	if err != nil {
 		return &damageError{at, "can't be read", err}
 	}
-	defer d.Close()
-	if err := p.entries(ctx, d, dir); err != nil {
+	defer root.Close()
+	if err := p.entries(ctx, root, dir); err != nil {
 		if damage, ok := errors.AsType[*damageError](err); ok {
 			damage.Path = path.Join(at, damage.Path)
 		}
@@ -80,7 +80,7 @@ func (p *plan) inside(ctx context.Context, above *os.Root, name, dir string, all
 	}
 	for _, name := range p.dirs[dir] {
 		if sub := path.Join(dir, name); all && p.dirs[sub] != nil {
-			if err := p.inside(ctx, d, name, sub, true); err != nil {
+			if err := p.inside(ctx, root, name, sub, true); err != nil {
 				return err
 			}
 		}

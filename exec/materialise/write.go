@@ -73,32 +73,32 @@ func (c *Cache) Packages(ctx context.Context, src cas.Getter, parts []Part) (*Co
 }
 
 func (c *Cache) copy(ctx context.Context, src cas.Getter, parts []Part, check func([]string) error) (*Copy, error) {
-	p, err := newPlan(ctx, src, parts, check)
+	plan, err := newPlan(ctx, src, parts, check)
 	if err != nil {
 		return nil, err
 	}
-	out := c.Place(p.key)
-	out.Files, out.Bytes, out.Reused = len(p.files), p.bytes, true
-	if out.lease, err = c.lease(ctx, p.key); err != nil {
+	out := c.Place(plan.key)
+	out.Files, out.Bytes, out.Reused = len(plan.files), plan.bytes, true
+	if out.lease, err = c.lease(ctx, plan.key); err != nil {
 		return nil, err
 	}
-	if p.verify(ctx, out.Root) == nil {
+	if plan.verify(ctx, out.Root) == nil {
 		return out, nil
 	}
-	if err := c.bring(ctx, src, p, out); err != nil {
+	if err := c.bring(ctx, src, plan, out); err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
 	return out, nil
 }
 
 // bring makes a copy unless another goroutine has made it meanwhile.
-func (c *Cache) bring(ctx context.Context, src cas.Getter, p *plan, out *Copy) error {
-	done, err := c.making.Take(ctx, p.key)
+func (c *Cache) bring(ctx context.Context, src cas.Getter, plan *plan, out *Copy) error {
+	done, err := c.making.Take(ctx, plan.key)
 	if err != nil {
 		return err
 	}
 	defer done()
-	damage := p.verify(ctx, out.Root)
+	damage := plan.verify(ctx, out.Root)
 	switch {
 	case damage == nil:
 		return nil
@@ -108,11 +108,11 @@ func (c *Cache) bring(ctx context.Context, src cas.Getter, p *plan, out *Copy) e
 		out.Damage = damage
 	}
 	out.Reused = false
-	dir := c.at(making, p.key+"."+newKey())
-	if err := p.write(ctx, src, dir); err != nil {
+	dir := c.at(making, plan.key+"."+newKey())
+	if err := plan.write(ctx, src, dir); err != nil {
 		return errors.Join(err, removeAll(dir))
 	}
-	if err := c.publish(ctx, p, out, dir); err != nil {
+	if err := c.publish(ctx, plan, out, dir); err != nil {
 		return errors.Join(err, removeAll(dir))
 	}
 	return nil
@@ -179,7 +179,7 @@ func (c *Cache) again(ctx context.Context, name string, err error) (*os.File, er
 
 // write writes the files of a plan to a new directory.
 func (p *plan) write(ctx context.Context, src cas.Getter, dir string) error {
-	w := &writer{ctx: ctx, src: src, plan: p, tree: filepath.Join(dir, treeName), same: map[cas.Digest][]string{}}
+	writer := &writer{ctx: ctx, src: src, plan: p, tree: filepath.Join(dir, treeName), same: map[cas.Digest][]string{}}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -191,23 +191,23 @@ func (p *plan) write(ctx context.Context, src cas.Getter, dir string) error {
 		return err
 	}
 	for _, d := range p.order {
-		if err := os.Mkdir(w.at(d), 0o700); err != nil {
+		if err := os.Mkdir(writer.at(d), 0o700); err != nil {
 			return err
 		}
 	}
 	var ids []cas.ID
 	for _, file := range p.paths {
 		d := p.files[file].Digest
-		if w.same[d] == nil {
+		if writer.same[d] == nil {
 			ids = append(ids, cas.ID{Kind: cas.Blob, Digest: d})
 		}
-		w.same[d] = append(w.same[d], file)
+		writer.same[d] = append(writer.same[d], file)
 	}
-	if err := w.all(ids); err != nil {
+	if err := writer.all(ids); err != nil {
 		return err
 	}
 	for _, d := range slices.Backward(p.order) {
-		if err := os.Chmod(w.at(d), 0o500); err != nil {
+		if err := os.Chmod(writer.at(d), 0o500); err != nil {
 			return err
 		}
 	}
@@ -254,7 +254,7 @@ func (w *writer) get(id cas.ID, do func(cas.Object) error) error {
 const inMemory = 256 << 10
 
 // blob writes the files with the content of an object.
-func (w *writer) blob(id cas.ID, o cas.Object) error {
+func (w *writer) blob(id cas.ID, object cas.Object) error {
 	paths := w.same[id.Digest]
 	for _, file := range paths {
 		// A digest with two sizes is an error.
@@ -264,7 +264,7 @@ func (w *writer) blob(id cas.ID, o cas.Object) error {
 	}
 	size := w.plan.files[paths[0]].Size
 	if size > inMemory {
-		if err := w.long(paths[0], id, size, o); err != nil {
+		if err := w.long(paths[0], id, size, object); err != nil {
 			return err
 		}
 		for _, file := range paths[1:] {
@@ -275,7 +275,7 @@ func (w *writer) blob(id cas.ID, o cas.Object) error {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := verified(w.ctx, &b, o, id, size); err != nil {
+	if err := verified(w.ctx, &b, object, id, size); err != nil {
 		return &PartError{paths[0], err}
 	}
 	for _, file := range paths {
@@ -341,20 +341,20 @@ var hashers = sync.Pool{New: func() any { return &hasher{Hasher: cas.NewHasher()
 
 // verified copies a blob. It returns nil only if the bytes match the blob exactly.
 func verified(ctx context.Context, to io.Writer, r io.Reader, id cas.ID, size int64) error {
-	h := hashers.Get().(*hasher)
-	defer hashers.Put(h)
-	h.Reset()
+	hasher := hashers.Get().(*hasher)
+	defer hashers.Put(hasher)
+	hasher.Reset()
 	var n int64
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		got, err := r.Read(h.buf[:])
+		got, err := r.Read(hasher.buf[:])
 		if n += int64(got); n > size {
 			return &cas.DamagedError{ID: id, Err: cas.ErrTooLong}
 		}
-		h.Write(h.buf[:got])
-		if _, err := to.Write(h.buf[:got]); err != nil {
+		hasher.Write(hasher.buf[:got])
+		if _, err := to.Write(hasher.buf[:got]); err != nil {
 			return err
 		}
 		if err == io.EOF {
@@ -367,7 +367,7 @@ func verified(ctx context.Context, to io.Writer, r io.Reader, id cas.ID, size in
 	if n < size {
 		return &cas.DamagedError{ID: id, Err: io.ErrUnexpectedEOF}
 	}
-	if found := h.Digest(); found != id.Digest {
+	if found := hasher.Digest(); found != id.Digest {
 		return &cas.DamagedError{ID: id, Found: found}
 	}
 	return nil

@@ -61,8 +61,9 @@ func (r *request) door() *consent.Door {
 }
 
 // elicit asks the user of the client, who answers with the next round of the call.
-func (r *request) elicit(_ context.Context, q *approval.Request, about *consent.Question) (approval.Answer, error) {
-	id := "approval-" + q.ID // an answer to no question counts for nothing
+func (r *request) elicit(_ context.Context, request *approval.Request, about *consent.Question) (approval.Answer,
+	error) {
+	id := "approval-" + request.ID // an answer to no question counts for nothing
 	answer, ok := r.responses[id].(*mcp.ElicitResult)
 	if !ok {
 		r.ask = mcp.InputRequestMap{id: &mcp.ElicitParams{Mode: "form", Message: question(about),
@@ -72,7 +73,7 @@ func (r *request) elicit(_ context.Context, q *approval.Request, about *consent.
 		return approval.Answer{None: true}, nil
 	}
 	yes, _ := answer.Content["approve"].(bool)
-	return approval.Answer{Yes: answer.Action == "accept" && yes, By: q.Principal, Through: "mcp",
+	return approval.Answer{Yes: answer.Action == "accept" && yes, By: request.Principal, Through: "mcp",
 		None: answer.Action == "cancel"}, nil
 }
 

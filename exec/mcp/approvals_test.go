@@ -210,7 +210,7 @@ func TestClientLimits(t *testing.T) {
 		answer, failed := s.call("execute", item("tool", "rye/agent/threads/thread_directive", "parameters",
 			object{"directive_name": "acme/asking", "inputs": object{"topic": "x"}, "limit_overrides": c.given}))
 		data, _ := answer["data"].(object)
-		id, _ := data["thread_id"].(string)
+		id, _ := data["thread"].(string)
 		if failed || id == "" {
 			t.Fatalf("%v", answer)
 		}

@@ -58,14 +58,7 @@ func TestConformance(t *testing.T) {
 	s.server = mcp.Extended(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
 		Version: "test", Now: time.Now, Warn: s.warn},
 		referenceOptions, extendReference)
-	l := s.listen()
-	// The suite sends no token.
-	secret := l.secret("suite")
-	open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("Authorization", "Bearer "+secret)
-		l.http.ServeHTTP(w, r)
-	}))
-	defer open.Close()
+	open := s.withoutToken(s.listen())
 	program := filepath.Join(t.TempDir(), "reference")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program,
 		"github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
@@ -80,10 +73,10 @@ func TestConformance(t *testing.T) {
 		if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil || !strings.Contains(line, "listening") {
 			t.Fatal(line, err)
 		}
-		want, _ := conform(t, "http://"+address, revision)
+		want, _ := conform(t, "http://"+address, "--suite", "all", "--spec-version", revision)
 		reference.Process.Kill()
 		reference.Wait()
-		got, said := conform(t, open.URL+"/mcp", revision)
+		got, said := conform(t, open+"/mcp", "--suite", "all", "--spec-version", revision)
 		if len(want) < 20 {
 			t.Errorf("%s: %d scenarios", revision, len(want))
 		}
@@ -101,14 +94,43 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestSkillsConformance: in the scenarios of the official suite for the extension of skills, no check fails, warns or
+// is left out.
+func TestSkillsConformance(t *testing.T) {
+	s := serving(t)
+	s.putSkill("skills", "pdf-forms", forms)
+	open := s.withoutToken(s.listen())
+	for scenario, least := range map[string]int{"sep-2640-skills-enumeration": 30, "sep-2640-skills-manifest": 5,
+		"sep-2640-skills-directory": 6} {
+		// The scenario of an extension is in no revision, and so it has to be forced. A single one prints its checks.
+		_, said := conform(t, open+"/mcp", "--scenario", scenario, "--spec-version", "2026-07-28", "--force",
+			"--verbose")
+		if passed, all := strings.Count(said, `"status": "SUCCESS"`), strings.Count(said,
+			`"status": "`); passed < least || passed != all {
+			t.Errorf("%s: %d of %d passed: %s", scenario, passed, all, said)
+		}
+	}
+}
+
+// withoutToken is the address of a server that adds a token to each request: the suite sends none.
+func (s *served) withoutToken(l *listening) string {
+	secret := l.secret("suite")
+	open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+secret)
+		l.http.ServeHTTP(w, r)
+	}))
+	s.t.Cleanup(open.Close)
+	return open.URL
+}
+
 type outcome struct{ passed, failed int }
 
 // conform runs the suite against a server.
-func conform(t *testing.T, url, revision string) (map[string]outcome, string) {
+func conform(t *testing.T, url string, arguments ...string) (map[string]outcome, string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(npmtest.Bin(t), "node"),
-		filepath.Join(npmtest.Install(t, suite), "dist", "index.js"),
-		"server", "--url", url, "--suite", "all", "--spec-version", revision, "--output-dir", t.TempDir())
+		append([]string{filepath.Join(npmtest.Install(t, suite), "dist", "index.js"), "server", "--url", url,
+			"--output-dir", t.TempDir()}, arguments...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Run() // its status is 1 where a scenario fails

@@ -28,6 +28,10 @@
 // Directives are prompts, knowledge is resources (rye://knowledge/ID), and the tools that Options.Tools chooses have
 // names of their own (plan.ToolNames). A client hears when a lock has changed these lists.
 //
+// Imported skills are served by the extension io.modelcontextprotocol/skills: skills/list, skills/get and
+// resources/directory/read, and their files as resources (skill://CATEGORY/NAME/FILE), byte for byte as the lock pins
+// them. Directives are none, and skills that aren't locked or admitted are missing.
+//
 // Who calls is an agent: tools run in the sandbox for strangers. A call that the policies ask about needs an approval
 // (package approval): a client that has elicitation asks its user; for any other it is APPROVAL_REQUIRED, and once the
 // request is approved the server makes the call, and keeps its outcome for an hour: the same call again gets it.

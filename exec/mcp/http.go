@@ -43,30 +43,30 @@ func (s *Server) Handler() http.Handler {
 	single := mcp.NewStreamableHTTPHandler(sdk, &o)
 	long := make(chan struct{}, maxLong)
 	known := auth.RequireBearerToken(tokenInfo, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	return known(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && (r.ContentLength < 0 || r.ContentLength > longMessage) {
+	return known(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		if request.Method == http.MethodPost && (request.ContentLength < 0 || request.ContentLength > longMessage) {
 			select {
 			case long <- struct{}{}:
 				defer func() { <-long }()
-			case <-r.Context().Done():
+			case <-request.Context().Done():
 				return
 			}
 		}
-		message := readBody(w, r)
+		message := readBody(response, request)
 		if message == nil {
 			return
 		}
-		if r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen" {
-			ctx, cancel := serve.Listening(r.Context())
+		if request.Method == http.MethodGet || request.Header.Get("Mcp-Method") == "subscriptions/listen" {
+			ctx, cancel := serve.Listening(request.Context())
 			defer cancel()
-			r = r.WithContext(ctx)
+			request = request.WithContext(ctx)
 		}
-		if r.Header.Get("MCP-Protocol-Version") >= sessionless ||
+		if request.Header.Get("MCP-Protocol-Version") >= sessionless ||
 			bytes.Contains(message, []byte(mcp.MetaKeyProtocolVersion)) {
-			single.ServeHTTP(w, r)
+			single.ServeHTTP(response, request)
 			return
 		}
-		sessions.ServeHTTP(w, r)
+		sessions.ServeHTTP(response, request)
 	}))
 }
 
@@ -82,34 +82,34 @@ func tokenInfo(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo,
 
 // readBody reads and checks the message of a request; nil: it was refused. A request without body has an empty
 // message.
-func readBody(w http.ResponseWriter, r *http.Request) []byte {
-	if r.Method != http.MethodPost {
-		r.Body = io.NopCloser(new(bytes.Buffer))
+func readBody(response http.ResponseWriter, request *http.Request) []byte {
+	if request.Method != http.MethodPost {
+		request.Body = io.NopCloser(new(bytes.Buffer))
 		return []byte{}
 	}
-	control := http.NewResponseController(w)
+	control := http.NewResponseController(response)
 	// a connection without deadlines, as in tests, doesn't wait
 	control.SetReadDeadline(time.Now().Add(serve.BodyTime))
-	message, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxLine))
+	message, err := io.ReadAll(http.MaxBytesReader(response, request.Body, MaxLine))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		serve.Refuse(w, http.StatusRequestEntityTooLarge,
+		serve.Refuse(response, http.StatusRequestEntityTooLarge,
 			fault.New(fault.Limit, "the message has more than %d bytes", MaxLine))
 		return nil
 	}
 	if err != nil {
-		serve.Refuse(w, http.StatusBadRequest, fault.New(fault.Validation, "the message has not arrived"))
+		serve.Refuse(response, http.StatusBadRequest, fault.New(fault.Validation, "the message has not arrived"))
 		return nil
 	}
 	control.SetReadDeadline(time.Time{})
 	if message = bytes.TrimSpace(message); len(message) == 0 {
-		refuseMessage(w, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is empty"})
+		refuseMessage(response, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is empty"})
 		return nil
 	}
 	if _, wrong := decode(message); wrong != nil {
-		refuseMessage(w, wrong)
+		refuseMessage(response, wrong)
 		return nil
 	}
-	r.Body = io.NopCloser(bytes.NewReader(message))
+	request.Body = io.NopCloser(bytes.NewReader(message))
 	return message
 }
 

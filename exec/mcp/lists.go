@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/session"
@@ -20,8 +21,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
-// listed is what clients see of the set: directives as prompts, knowledge as resources, and chosen tools under their
-// own names.
+// listed is what clients see of the set: directives as prompts, knowledge and the texts of skills as resources, and
+// chosen tools under their own names.
 type listed struct{ tools, prompts, resources map[string]bool }
 
 // uriOf begins the URI of a resource.
@@ -46,7 +47,10 @@ func (s *Server) list(ctx context.Context, in *session.Session) error {
 		uri := uriOf + "knowledge/" + it.Ref.ID
 		now.resources[uri] = true
 		s.sdk.AddResource(&mcp.Resource{URI: uri, Name: it.Ref.ID, Title: it.Model.Title,
-			Description: it.Model.Description, MIMEType: "text/markdown"}, s.resource)
+			Description: it.Model.Description, MIMEType: markdown}, s.resource)
+	}
+	if err := s.listSkillFiles(ctx, in, now.resources); err != nil {
+		return err
 	}
 	if err := s.listTools(ctx, in, now.tools); err != nil {
 		return err
@@ -96,16 +100,25 @@ func (s *Server) listTools(ctx context.Context, in *session.Session, now map[str
 			return err
 		}
 		now[names[id]] = true
-		reads := it.Model.Tool.Risk.String() == "read"
-		destroys := !reads
 		ref := it.Ref
 		s.add(&mcp.Tool{Name: names[id], Description: it.Model.Description, InputSchema: input,
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: reads, DestructiveHint: &destroys}}, schema, false,
+			Annotations: hints(it.Model.Tool)}, schema, false,
 			func(ctx context.Context, r *request) (any, error) {
 				return r.run(ctx, execution{ref: ref, parameters: r.given})
 			})
 	}
 	return nil
+}
+
+// hints returns what a client may know of a tool's risk. Nothing is said of one that declares none: its calls' risk
+// depends on their grants, and without hints a client expects the worst.
+func hints(t *model.Tool) *mcp.ToolAnnotations {
+	if t.NoRisk {
+		return &mcp.ToolAnnotations{}
+	}
+	reads := t.Risk == declared.Read
+	destroys := !reads
+	return &mcp.ToolAnnotations{ReadOnlyHint: reads, DestructiveHint: &destroys}
 }
 
 func promptOf(it *ai.Item) *mcp.Prompt {
@@ -157,7 +170,7 @@ func (s *Server) resource(ctx context.Context, q *mcp.ReadResourceRequest) (*mcp
 		return nil, wire(err)
 	}
 	defer done()
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: q.Params.URI, MIMEType: "text/markdown",
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: q.Params.URI, MIMEType: markdown,
 		Text: it.Model.Body}}}, nil
 }
 

@@ -352,7 +352,7 @@ func TestThread(t *testing.T) {
 	if failed || data["status"] != "completed" || data["result"] != "Trees are tall." {
 		t.Fatal(answer)
 	}
-	id, _ := data["thread_id"].(string)
+	id, _ := data["thread"].(string)
 	if _, err := os.Stat(s.p.At(".ai/threads/" + id + "/transcript.jsonl")); err != nil {
 		t.Error(err)
 	}

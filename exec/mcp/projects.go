@@ -70,20 +70,20 @@ func (p *projects) entry(of Project) (*entry, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clock++
-	e := p.all[of.Root]
-	if e == nil {
+	found := p.all[of.Root]
+	if found == nil {
 		if len(p.all) >= maxProjects && !p.evict() {
 			return nil, fault.New(fault.Busy, "calls of %d other projects run already", maxProjects)
 		}
 		if p.all == nil {
 			p.all = map[string]*entry{}
 		}
-		e = &entry{sets: sets{open: of.Open, warn: p.warn}}
-		p.all[of.Root] = e
+		found = &entry{sets: sets{open: of.Open, warn: p.warn}}
+		p.all[of.Root] = found
 	}
-	e.calls++
-	e.used = p.clock
-	return e, nil
+	found.calls++
+	found.used = p.clock
+	return found, nil
 }
 
 // evict closes the project that was used longest ago and that no call has.

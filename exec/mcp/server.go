@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/skill/offer"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/approval"
@@ -41,7 +42,7 @@ type Options struct {
 	Idle time.Duration // after which a session over HTTP ends; 0: 30 minutes
 }
 
-// A Server serves one project. It is safe for many goroutines.
+// A Server serves one project. It is safe for concurrent use.
 type Server struct {
 	o      Options
 	sets   sets
@@ -80,8 +81,8 @@ func (s *Server) Running() int64 { return s.waiting.Load() }
 // New returns a server. Nothing is opened before it runs.
 func New(o Options) *Server { return build(o, func(*mcp.ServerOptions) {}) }
 
-func build(o Options, edit func(*mcp.ServerOptions)) *Server {
-	server := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, others: projects{warn: o.Warn},
+func build(given Options, edit func(*mcp.ServerOptions)) *Server {
+	server := &Server{o: given, sets: sets{open: given.Open, warn: given.Warn}, others: projects{warn: given.Warn},
 		open: make(chan struct{}, atOnce)}
 	server.ends, server.cancel = context.WithCancel(context.Background())
 	server.sets.changed = server.list
@@ -89,21 +90,24 @@ func build(o Options, edit func(*mcp.ServerOptions)) *Server {
 		// Another lock may bring the first of a kind.
 		Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true},
 		Resources: &mcp.ResourceCapabilities{ListChanged: true}}}
+	options.Capabilities.AddExtension(offer.Extension, map[string]any{"directoryRead": true})
 	edit(options)
-	server.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, options)
+	server.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: given.Version}, options)
 	server.sdk.AddReceivingMiddleware(roomy, server.ending, server.clients.admit)
-	for _, t := range tools(o.Sign != nil) {
-		schema, err := params.Compile(t.input)
+	server.addSkills()
+	for _, tool := range tools(given.Sign != nil) {
+		schema, err := params.Compile(tool.input)
 		if err != nil {
 			panic(err) // a test makes a server
 		}
-		server.own = append(server.own, t.name)
-		server.add(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input,
-			OutputSchema: t.output,
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys,
-				OpenWorldHint: &t.destroys}}, schema, true,
+		server.own = append(server.own, tool.name)
+		server.add(&mcp.Tool{Name: tool.name, Title: tool.title, Description: tool.description,
+			InputSchema:  tool.input,
+			OutputSchema: tool.output,
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: tool.reads, DestructiveHint: &tool.destroys,
+				OpenWorldHint: &tool.destroys}}, schema, true,
 			func(ctx context.Context, r *request) (any, error) {
-				return t.do(ctx, r, agenttools.ReadArguments(r.given))
+				return tool.do(ctx, r, agenttools.ReadArguments(r.given))
 			})
 	}
 	return server

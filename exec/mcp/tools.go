@@ -173,7 +173,7 @@ func (r *request) thread(ctx context.Context, what execution) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := object{"thread_id": result.Thread, "status": result.Status, "result": result.Result, "cost": result.Cost}
+	data := object{"thread": result.Thread, "status": result.Status, "result": result.Result, "cost": result.Cost}
 	if result.Outputs != nil {
 		data["outputs"] = result.Outputs
 	}

@@ -107,15 +107,15 @@ func (s *Secrets) Get(ctx context.Context, name string) (string, error) {
 }
 
 // renewed renews a grant. Other processes wait for that, because a server may accept a refresh token only once.
-func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, error) {
-	again := fault.Command("rye auth login", name, g.Server)
+func (s *Secrets) renewed(ctx context.Context, name string, grant *Grant) (string, error) {
+	again := fault.Command("rye auth login", name, grant.Server)
 	switch {
-	case g.Refresh == "":
+	case grant.Refresh == "":
 		return "", fault.New(fault.SessionExpired, "the session for secret %q at %s has expired", name,
-			hostOf(g.Server)).On("secret", name).Try(again)
+			hostOf(grant.Server)).On("secret", name).Try(again)
 	case s.Offline:
 		return "", fault.New(fault.Offline, "the session for secret %q at %s must be renewed, which needs the network",
-			name, hostOf(g.Server)).On("secret", name)
+			name, hostOf(grant.Server)).On("secret", name)
 	}
 	held, err := osfile.OpenLocked(ctx, filepath.Join(s.Dir, "oauth.lock"), osfile.Exclusive, s.Wait)
 	if err != nil {
@@ -126,32 +126,32 @@ func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, e
 	if err != nil {
 		return "", err
 	}
-	if g = Parse(value); g == nil {
+	if grant = Parse(value); grant == nil {
 		return value, nil
 	}
-	if g.fresh(s.Now()) {
-		return g.Access, nil
+	if grant.fresh(s.Now()) {
+		return grant.Access, nil
 	}
 	c := newClient()
-	if u, err := Address(g.Server); err == nil {
+	if u, err := Address(grant.Server); err == nil {
 		c.within(ctx, u)
 	}
-	t, err := c.post(ctx, g.TokenEndpoint, url.Values{
-		"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "client_id": {g.ClientID},
-		"resource": {cmp.Or(g.Resource, g.Server)},
-	}, g)
+	tokens, err := c.post(ctx, grant.TokenEndpoint, url.Values{
+		"grant_type": {"refresh_token"}, "refresh_token": {grant.Refresh}, "client_id": {grant.ClientID},
+		"resource": {cmp.Or(grant.Resource, grant.Server)},
+	}, grant)
 	if refused, ok := errors.AsType[*refusedError](err); ok && refused.code == "invalid_grant" {
 		return "", fault.New(fault.SessionExpired, "the session for secret %q at %s has expired: %v", name,
-			hostOf(g.Server), refused).On("secret", name).Try(again)
+			hostOf(grant.Server), refused).On("secret", name).Try(again)
 	}
 	if err != nil {
 		return "", err
 	}
-	g.take(t, s.Now())
-	if _, err := s.Set(ctx, g.Secret(name), g.Text(), !s.inKeyring(name)); err != nil {
+	grant.take(tokens, s.Now())
+	if _, err := s.Set(ctx, grant.Secret(name), grant.Text(), !s.inKeyring(name)); err != nil {
 		return "", err
 	}
-	return g.Access, nil
+	return grant.Access, nil
 }
 
 // inKeyring reports whether the keyring stores a secret.

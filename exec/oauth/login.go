@@ -38,9 +38,9 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newClient()
-	c.within(ctx, server)
-	found, err := c.discover(ctx, l.Server, server)
+	client := newClient()
+	client.within(ctx, server)
+	found, err := client.discover(ctx, l.Server, server)
 	if err != nil {
 		return nil, err
 	}
@@ -52,17 +52,18 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 		return nil, err
 	}
 	defer back.close()
-	g := &Grant{Format: 1, Server: l.Server, Issuer: found.issuer.Issuer, TokenEndpoint: found.issuer.TokenEndpoint,
-		ClientID: l.ClientID, ClientSecret: l.ClientSecret}
-	if found.resource != g.Server {
-		g.Resource = found.resource
+	grant := &Grant{Format: 1, Server: l.Server, Issuer: found.issuer.Issuer,
+		TokenEndpoint: found.issuer.TokenEndpoint,
+		ClientID:      l.ClientID, ClientSecret: l.ClientSecret}
+	if found.resource != grant.Server {
+		grant.Resource = found.resource
 	}
 	if methods := found.issuer.TokenEndpointAuthMethodsSupported; len(methods) > 0 &&
 		!slices.Contains(methods, "client_secret_basic") {
-		g.SecretIn = "form"
+		grant.SecretIn = "form"
 	}
-	if g.ClientID == "" {
-		if err := c.register(ctx, g, found, back.address); err != nil {
+	if grant.ClientID == "" {
+		if err := client.register(ctx, grant, found, back.address); err != nil {
 			return nil, err
 		}
 	}
@@ -70,35 +71,35 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 	sum := sha256.Sum256([]byte(verifier))
 	to, err := url.Parse(found.issuer.AuthorizationEndpoint)
 	if err != nil {
-		return nil, denied("%s names no address to sign in at", g.Issuer)
+		return nil, denied("%s names no address to sign in at", grant.Issuer)
 	}
-	q := to.Query()
+	values := to.Query()
 	for name, value := range map[string]string{
-		"response_type": "code", "client_id": g.ClientID, "redirect_uri": back.address, "state": back.state,
+		"response_type": "code", "client_id": grant.ClientID, "redirect_uri": back.address, "state": back.state,
 		"resource":       found.resource,
 		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
 		"scope": strings.Join(found.scopes, " "),
 	} {
 		if value != "" {
-			q.Set(name, value)
+			values.Set(name, value)
 		}
 	}
-	to.RawQuery = q.Encode()
+	to.RawQuery = values.Encode()
 	l.Show(to.String())
 	code, err := back.wait(ctx, l.wait(), found.issuer)
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.post(ctx, g.TokenEndpoint, url.Values{
+	t, err := client.post(ctx, grant.TokenEndpoint, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {back.address},
-		"client_id": {g.ClientID}, "code_verifier": {verifier},
+		"client_id": {grant.ClientID}, "code_verifier": {verifier},
 		"resource": {found.resource},
-	}, g)
+	}, grant)
 	if err != nil {
 		return nil, err
 	}
-	g.take(t, l.Now())
-	return g, nil
+	grant.take(t, l.Now())
+	return grant, nil
 }
 
 func (l *Login) wait() time.Duration {
@@ -140,20 +141,20 @@ func (c *client) discover(ctx context.Context, name string, server *url.URL) (*f
 	if len(meta.AuthorizationServers) == 0 {
 		return nil, denied("%s names no server to sign in at", server.Host).On("server", name)
 	}
-	f := &found{resource: meta.Resource, scopes: strings.Fields(challenge.Params["scope"])}
-	if len(f.scopes) == 0 {
-		f.scopes = meta.ScopesSupported
+	found := &found{resource: meta.Resource, scopes: strings.Fields(challenge.Params["scope"])}
+	if len(found.scopes) == 0 {
+		found.scopes = meta.ScopesSupported
 	}
 	issuer := meta.AuthorizationServers[0]
 	for _, at := range issuers(issuer) {
-		if f.issuer, err = oauthex.GetAuthServerMeta(ctx, at, issuer, c.guided); err != nil {
+		if found.issuer, err = oauthex.GetAuthServerMeta(ctx, at, issuer, c.guided); err != nil {
 			return nil, denied("%s can't sign anyone in: %s", hostOf(issuer), clip(err.Error())).On("issuer", issuer)
 		}
-		if f.issuer != nil {
+		if found.issuer != nil {
 			break
 		}
 	}
-	switch m := f.issuer; {
+	switch m := found.issuer; {
 	case m == nil:
 		return nil, denied("%s doesn't say how to sign in", hostOf(issuer)).On("issuer", issuer)
 	case !slices.Contains(m.CodeChallengeMethodsSupported, "S256"):
@@ -162,7 +163,7 @@ func (c *client) discover(ctx context.Context, name string, server *url.URL) (*f
 	case m.AuthorizationEndpoint == "" || m.TokenEndpoint == "":
 		return nil, denied("%s names no address to sign in at", hostOf(issuer)).On("issuer", issuer)
 	}
-	return f, nil
+	return found, nil
 }
 
 // first are typical first requests of a client. A server may answer 401 to any of them, even if it doesn't support
@@ -239,10 +240,10 @@ func issuers(issuer string) []string {
 }
 
 // register registers rye as a client of an authorization server.
-func (c *client) register(ctx context.Context, g *Grant, f *found, back string) error {
+func (c *client) register(ctx context.Context, grant *Grant, f *found, back string) error {
 	at := f.issuer.RegistrationEndpoint
 	if at == "" {
-		return denied("%s doesn't register programs by itself", hostOf(g.Issuer)).On("issuer", g.Issuer).
+		return denied("%s doesn't register programs by itself", hostOf(grant.Issuer)).On("issuer", grant.Issuer).
 			Because(
 				"register rye there, with the redirect address http://127.0.0.1/callback, and give the id with --client-id")
 	}
@@ -252,12 +253,12 @@ func (c *client) register(ctx context.Context, g *Grant, f *found, back string) 
 		TokenEndpointAuthMethod: "none", ApplicationType: "native", Scope: strings.Join(f.scopes, " "),
 	}, c.plain)
 	if err != nil {
-		return denied("%s doesn't register rye: %s", hostOf(at), clip(err.Error())).On("issuer", g.Issuer)
+		return denied("%s doesn't register rye: %s", hostOf(at), clip(err.Error())).On("issuer", grant.Issuer)
 	}
 	if known.ClientID == "" {
-		return denied("%s registers rye without an id", hostOf(at)).On("issuer", g.Issuer)
+		return denied("%s registers rye without an id", hostOf(at)).On("issuer", grant.Issuer)
 	}
-	g.ClientID, g.ClientSecret = known.ClientID, known.ClientSecret
+	grant.ClientID, grant.ClientSecret = known.ClientID, known.ClientSecret
 	return nil
 }
 
@@ -284,36 +285,36 @@ func listen() (*listener, error) {
 func (l *listener) close() { l.server.Close() }
 
 // serve accepts a request with the state of this sign-in. It refuses all others.
-func (l *listener) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Referrer-Policy", "no-referrer")
+func (l *listener) serve(response http.ResponseWriter, r *http.Request) {
+	response.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	response.Header().Set("Cache-Control", "no-store")
+	response.Header().Set("Referrer-Policy", "no-referrer")
 	q := r.URL.Query()
 	if r.Method != http.MethodGet || r.URL.Path != "/callback" ||
 		subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.state)) != 1 {
-		w.WriteHeader(http.StatusBadRequest)
-		w.Write([]byte("This is not the sign-in that rye waits for.\n"))
+		response.WriteHeader(http.StatusBadRequest)
+		response.Write([]byte("This is not the sign-in that rye waits for.\n"))
 		return
 	}
 	select {
 	case l.came <- q:
 	default: // a code has arrived already
 	}
-	w.Write([]byte("rye has the answer. You can close this window.\n"))
+	response.Write([]byte("rye has the answer. You can close this window.\n"))
 }
 
 // wait returns the code in the callback.
 func (l *listener) wait(ctx context.Context, most time.Duration, issuer *oauthex.AuthServerMeta) (string, error) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
-	var q url.Values
+	var values url.Values
 	select {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	case <-timer.C:
 		return "", fault.New(fault.Timeout, "the sign-in at %s was not finished within %s", hostOf(issuer.Issuer),
 			most)
-	case q = <-l.came:
+	case values = <-l.came:
 	}
 	// The browser may still be receiving the page.
 	stop, cancel := context.WithTimeout(ctx, time.Second)
@@ -321,15 +322,15 @@ func (l *listener) wait(ctx context.Context, most time.Duration, issuer *oauthex
 	if err := l.server.Shutdown(stop); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return "", err
 	}
-	switch from := q.Get("iss"); {
+	switch from := values.Get("iss"); {
 	case from == "" && issuer.AuthorizationResponseIssParameterSupported, from != "" && from != issuer.Issuer:
 		return "", denied("the answer is from %q, and not from %q, where the sign-in began", clip(from),
 			issuer.Issuer).On("issuer", issuer.Issuer)
-	case q.Get("error") != "":
+	case values.Get("error") != "":
 		return "", denied("%s refuses: %s", hostOf(issuer.Issuer),
-			clip(strings.TrimSpace(q.Get("error")+" "+q.Get("error_description"))))
-	case q.Get("code") == "":
+			clip(strings.TrimSpace(values.Get("error")+" "+values.Get("error_description"))))
+	case values.Get("code") == "":
 		return "", denied("%s answers without a code", hostOf(issuer.Issuer))
 	}
-	return q.Get("code"), nil
+	return values.Get("code"), nil
 }

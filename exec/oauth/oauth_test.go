@@ -260,6 +260,16 @@ func TestMisbehaving(t *testing.T) {
 				w.JSON(rw, object{"access_token": "x", "token_type": "mac"}, nil)
 			}
 		}, "gives no bearer token"},
+		{"a token of two lines", func(w *world) {
+			w.Token = func(rw http.ResponseWriter, _ *http.Request) {
+				w.JSON(rw, object{"access_token": "x\r\ny", "token_type": "Bearer"}, nil)
+			}
+		}, "gives a token with a control character"},
+		{"a refresh token of two lines", func(w *world) {
+			w.Token = func(rw http.ResponseWriter, _ *http.Request) {
+				w.JSON(rw, object{"access_token": "x", "refresh_token": "x\x7f", "token_type": "Bearer"}, nil)
+			}
+		}, "gives a token with a control character"},
 		{"a status", func(w *world) {
 			w.Token = func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", "application/json")

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/web"
@@ -35,13 +36,13 @@ type client struct {
 }
 
 func newClient() *client {
-	c := &client{depths: web.NewDepths()}
+	client := &client{depths: web.NewDepths()}
 	dialer := net.Dialer{Timeout: patience, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
 		}
-		if c.depths.Of(to.Addr()) > web.Depth(c.most.Load()) {
+		if client.depths.Of(to.Addr()) > web.Depth(client.most.Load()) {
 			return fmt.Errorf("%s is not on the internet, as the server is", to.Addr())
 		}
 		return nil
@@ -55,12 +56,12 @@ func newClient() *client {
 		}
 		return direct.RoundTrip(r)
 	})
-	c.plain = &http.Client{Transport: by, Timeout: patience,
+	client.plain = &http.Client{Transport: by, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}}
-	c.guided = &http.Client{Transport: by, Timeout: patience}
-	return c
+	client.guided = &http.Client{Transport: by, Timeout: patience}
+	return client
 }
 
 type transport func(*http.Request) (*http.Response, error)
@@ -123,9 +124,9 @@ func denied(format string, args ...any) *fault.Error {
 }
 
 // post sends a form to a token endpoint and parses the answer.
-func (c *client) post(ctx context.Context, at string, form url.Values, g *Grant) (*tokens, error) {
-	if g.ClientSecret != "" && g.SecretIn == "form" {
-		form.Set("client_secret", g.ClientSecret)
+func (c *client) post(ctx context.Context, at string, form url.Values, grant *Grant) (*tokens, error) {
+	if grant.ClientSecret != "" && grant.SecretIn == "form" {
+		form.Set("client_secret", grant.ClientSecret)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -133,8 +134,8 @@ func (c *client) post(ctx context.Context, at string, form url.Values, g *Grant)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	if g.ClientSecret != "" && g.SecretIn == "" {
-		r.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret))
+	if grant.ClientSecret != "" && grant.SecretIn == "" {
+		r.SetBasicAuth(url.QueryEscape(grant.ClientID), url.QueryEscape(grant.ClientSecret))
 	}
 	answer, err := c.plain.Do(r)
 	if err != nil {
@@ -145,23 +146,28 @@ func (c *client) post(ctx context.Context, at string, form url.Values, g *Grant)
 	if err != nil {
 		return nil, unreachable(at, err)
 	}
-	t := new(tokens)
+	tokens := new(tokens)
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch {
 	case len(text) > maxAnswer:
 		return nil, denied("%s answers with more than %d bytes", hostOf(at), maxAnswer)
-	case kind != "application/json" || json.Unmarshal(text, t) != nil:
+	case kind != "application/json" || json.Unmarshal(text, tokens) != nil:
 		return nil, denied("%s answers with status %d and nothing that is readable", hostOf(at), answer.StatusCode)
-	case t.Error != "":
+	case tokens.Error != "":
 		return nil, &refusedError{denied("%s refuses: %s", hostOf(at),
-			clip(strings.TrimSpace(t.Error+" "+t.Why))).On("error", clip(t.Error)), t.Error}
+			clip(strings.TrimSpace(tokens.Error+" "+tokens.Why))).On("error", clip(tokens.Error)), tokens.Error}
 	case answer.StatusCode != http.StatusOK:
 		return nil, denied("%s answers with status %d", hostOf(at), answer.StatusCode)
-	case t.Access == "" || !strings.EqualFold(t.Type, "bearer"):
+	case tokens.Access == "" || !strings.EqualFold(tokens.Type, "bearer"):
 		return nil, denied("%s gives no bearer token", hostOf(at))
+	case hasControl(tokens.Access) || hasControl(tokens.Refresh):
+		return nil, denied("%s gives a token with a control character", hostOf(at))
 	}
-	return t, nil
+	return tokens, nil
 }
+
+// hasControl reports whether a token has a control character, such as a line break. No header can carry such a token.
+func hasControl(token string) bool { return strings.ContainsFunc(token, unicode.IsControl) }
 
 // tokens is the answer of a token endpoint.
 type tokens struct {

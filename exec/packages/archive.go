@@ -76,55 +76,55 @@ type reader interface {
 // read reads a whole archive. check, if not nil, sees each file while it is read.
 func read(ctx context.Context, name string, from reader, budget int64,
 	check func(f *File) (io.Writer, func() error)) (*Archive, error) {
-	a := &Archive{from: from}
+	archive := &Archive{from: from}
 	var total int64
-	err := from.each(func(f *File, open func() (io.Reader, error)) error {
+	err := from.each(func(file *File, open func() (io.Reader, error)) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r, err := open()
+		in, err := open()
 		if err != nil {
 			return err
 		}
-		h := cas.NewHasher()
-		to, done := io.Writer(h), func() error { return nil }
+		hasher := cas.NewHasher()
+		to, done := io.Writer(hasher), func() error { return nil }
 		if check != nil {
 			var also io.Writer
-			if also, done = check(f); also != nil {
-				to = io.MultiWriter(h, also)
+			if also, done = check(file); also != nil {
+				to = io.MultiWriter(hasher, also)
 			}
 		}
-		n, err := io.Copy(to, cas.Until(ctx, io.LimitReader(r, budget-total+1)))
+		n, err := io.Copy(to, cas.Until(ctx, io.LimitReader(in, budget-total+1)))
 		if err != nil {
 			return err
 		}
 		if total += n; total > budget {
 			return tooMuch(name, "bytes", budget)
 		}
-		if n != f.Size {
-			return invalid(name, f.entry, fmt.Errorf("has %d bytes, but the archive declares %d", n, f.Size))
+		if n != file.Size {
+			return invalid(name, file.entry, fmt.Errorf("has %d bytes, but the archive declares %d", n, file.Size))
 		}
 		if err := done(); err != nil {
 			return err
 		}
-		if f.Path != "" {
-			f.Digest = h.Digest()
-			a.Files = append(a.Files, *f)
+		if file.Path != "" {
+			file.Digest = hasher.Digest()
+			archive.Files = append(archive.Files, *file)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(a.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	paths := make([]string, len(a.Files))
-	for i := range a.Files {
-		paths[i] = a.Files[i].Path
+	slices.SortFunc(archive.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	paths := make([]string, len(archive.Files))
+	for i := range archive.Files {
+		paths[i] = archive.Files[i].Path
 	}
 	if err := materialise.CheckPackages(paths); err != nil {
 		return nil, invalid(name, "", err)
 	}
-	return a, nil
+	return archive, nil
 }
 
 // budget returns how many bytes an archive of a size may contain.
@@ -174,8 +174,8 @@ func (s Shelf) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.
 		for i := range a.Files {
 			digests[a.Files[i].Path] = a.Files[i].Digest
 		}
-		err := a.from.each(func(f *File, open func() (io.Reader, error)) error {
-			d, known := digests[f.Path]
+		err := a.from.each(func(file *File, open func() (io.Reader, error)) error {
+			d, known := digests[file.Path]
 			i, want := wanted[d]
 			if !known || !want || ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -185,7 +185,7 @@ func (s Shelf) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.
 			if err != nil {
 				return err
 			}
-			return visit(i, cas.Object{Info: cas.Info{ID: ids[i], Size: f.Size}, ReadCloser: io.NopCloser(r)})
+			return visit(i, cas.Object{Info: cas.Info{ID: ids[i], Size: file.Size}, ReadCloser: io.NopCloser(r)})
 		})
 		if err != nil {
 			return err

@@ -32,10 +32,10 @@ type Licence struct {
 	Line     int    `json:"line"` // in rye.lock
 }
 
-// LicencesOf returns the entries of a set, whose lock is l and has the given bytes, sorted by name and version.
-func LicencesOf(ctx context.Context, set *lock.Set, l *file.Lock, content []byte) ([]Licence, error) {
+// LicencesOf returns the entries of a set, whose lock is lock and has the given bytes, sorted by name and version.
+func LicencesOf(ctx context.Context, set *lock.Set, lock *file.Lock, content []byte) ([]Licence, error) {
 	var all []Licence
-	for _, b := range l.Bundles {
+	for _, b := range lock.Bundles {
 		e := Licence{Name: b.ID, Version: b.Version, Line: file.LineOf(content, "bundles", b.ID)}
 		if made := set.Bundle(b.ID); made != nil {
 			e.declare(made.License)
@@ -47,9 +47,9 @@ func LicencesOf(ctx context.Context, set *lock.Set, l *file.Lock, content []byte
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	of := make([]Licence, len(l.Artifacts))
+	of := make([]Licence, len(lock.Artifacts))
 	err = cas.Parallel(ctx, 0, len(of), func(ctx context.Context, i int) error {
-		a := l.Artifacts[i]
+		a := lock.Artifacts[i]
 		b, err := Metadata(ctx, set, a, dir)
 		if err != nil {
 			return err
@@ -202,7 +202,7 @@ func RefusedLicences(all []Licence) *fault.Error {
 		return nil
 	}
 	return fault.New(fault.Policy, "%d of %s denied", len(lines),
-		fault.Count(int64(len(all)), "licence")).List(lines...).Try("rye why NAME").Asked()
+		fault.Count(int64(len(all)), "licence")).List(lines...).Try("rye why NAME").Answer()
 }
 
 // Text returns the licence of the entry.

@@ -22,23 +22,23 @@ const maxMetadata = 4 << 20
 func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string) ([]byte, error) {
 	ecosystem, name, _ := strings.Cut(a.Name, ":")
 	version, tags := a.Tags()
-	p := &Artifact{Name: a.String(), Digest: a.Digest, source: a.Source, size: a.Size,
+	artifact := &Artifact{Name: a.String(), Digest: a.Digest, source: a.Source, size: a.Size,
 		file: path.Base(name) + "-" + version + ".tgz"}
 	if ecosystem == list.PyPI {
-		p.wheel, p.file = true, wheelName(&list.Package{Name: name, Version: version}, tags)
+		artifact.wheel, artifact.file = true, wheelName(&list.Package{Name: name, Version: version}, tags)
 	}
-	f, err := (&Request{Store: store, Dir: dir}).fetch(ctx, p)
+	f, err := (&Request{Store: store, Dir: dir}).fetch(ctx, artifact)
 	if err != nil {
-		return nil, fmt.Errorf("the package %q: %w", p.Name, err)
+		return nil, fmt.Errorf("the package %q: %w", artifact.Name, err)
 	}
 	defer func() { f.Close(); os.Remove(f.Name()) }()
-	content, err := p.open(ctx, f)
+	content, err := artifact.open(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	b, err := describing(content, p.wheel)
+	b, err := describing(content, artifact.wheel)
 	if err != nil {
-		return nil, fault.Wrap(err, "the package %q: %v", p.Name, err)
+		return nil, fault.Wrap(err, "the package %q: %v", artifact.Name, err)
 	}
 	return b, nil
 }

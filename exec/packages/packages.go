@@ -112,6 +112,7 @@ type Request struct {
 type Set struct {
 	Artifacts []Artifact
 	Undecided bool              // the request is dry, and only Python could tell which packages it needs
+	Possible  []Artifact        // of an undecided set: every wheel that the lock pins for its list
 	ForPython bool              // else for Node
 	Copy      *materialise.Copy // the unpacked files; nil for none
 }
@@ -140,35 +141,35 @@ type Artifact struct {
 }
 
 // Prepare chooses the packages of a tool and unpacks them.
-func Prepare(ctx context.Context, q Request) (*Set, error) {
-	s := &Set{}
-	wanted, err := s.read(&q)
+func Prepare(ctx context.Context, request Request) (*Set, error) {
+	set := &Set{}
+	wanted, err := set.read(&request)
 	if err != nil {
-		return nil, Invalid(q.Ref, err)
+		return nil, Invalid(request.Ref, err)
 	}
-	if q.Lock == nil || q.Store == nil {
-		return nil, unpinned(q.Ref, "")
+	if request.Lock == nil || request.Store == nil {
+		return nil, unpinned(request.Ref, "")
 	}
-	if s.ForPython {
-		err = s.wheels(ctx, &q, wanted)
+	if set.ForPython {
+		err = set.wheels(ctx, &request, wanted)
 	} else {
-		err = s.tarballs(&q, wanted)
+		err = set.tarballs(&request, wanted)
 	}
-	if err == nil && len(s.Artifacts) > 0 {
-		s.Copy, err = s.unpack(ctx, &q)
+	if err == nil && len(set.Artifacts) > 0 {
+		set.Copy, err = set.unpack(ctx, &request)
 	}
-	return s, err
+	return set, err
 }
 
 // read reads the tool's list of packages.
-func (s *Set) read(q *Request) ([]list.Package, error) {
-	ecosystem, read := list.For(q.List)
+func (s *Set) read(request *Request) ([]list.Package, error) {
+	ecosystem, read := list.For(request.List)
 	if read == nil {
 		return nil, fmt.Errorf(
 			"%q is not a list of packages: expected a name that ends in requirements.txt, or package-lock.json",
-			q.List)
+			request.List)
 	}
-	f, err := os.Open(q.Path)
+	f, err := os.Open(request.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (s *Set) read(q *Request) ([]list.Package, error) {
 	s.ForPython = ecosystem == list.PyPI
 	wanted, err := read(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", q.List, err)
+		return nil, fmt.Errorf("%s: %w", request.List, err)
 	}
 	return wanted, nil
 }
@@ -219,45 +220,59 @@ func (s *Set) tarballs(q *Request, all []list.Package) error {
 }
 
 // wheels chooses the wheels that fit the Python of the call. It asks Python only if the answer matters.
-func (s *Set) wheels(ctx context.Context, q *Request, all []list.Package) error {
+func (s *Set) wheels(ctx context.Context, request *Request, all []list.Package) error {
 	wanted, err := list.Choose(all, list.Environment{})
 	if err == nil {
 		var known bool
-		if known, err = s.fit(q, wanted, nil); known || err != nil {
+		if known, err = s.fit(request, wanted, nil); known || err != nil {
 			return err
 		}
 	}
-	if s.Undecided = q.Dry; s.Undecided {
-		return nil
+	if s.Undecided = request.Dry; s.Undecided {
+		return s.possible(request, all)
 	}
-	python, err := q.Python(ctx)
+	python, err := request.Python(ctx)
 	if err == nil {
 		wanted, err = list.Choose(all, list.Environment{Markers: python.Markers})
 	}
 	if err != nil {
-		return Invalid(q.Ref, err)
+		return Invalid(request.Ref, err)
 	}
-	_, err = s.fit(q, wanted, python)
+	_, err = s.fit(request, wanted, python)
 	return err
 }
 
+// possible lists all wheels from which a Python would choose.
+func (s *Set) possible(request *Request, all []list.Package) error {
+	for i := range all {
+		pins, err := request.pinned(&all[i])
+		if err != nil {
+			return err
+		}
+		for _, a := range pins {
+			s.Possible = append(s.Possible, Artifact{Name: a.String(), Digest: a.Digest})
+		}
+	}
+	return nil
+}
+
 // fit chooses a wheel of each package. It returns false if the choice needs a Python and python is nil.
-func (s *Set) fit(q *Request, wanted []list.Package, python *Python) (bool, error) {
+func (s *Set) fit(request *Request, wanted []list.Package, python *Python) (bool, error) {
 	s.Artifacts = nil
 	takes := &Interpreter{Name: "python", Major: 3}
 	if python != nil {
 		takes = python.Interpreter
 	}
 	for i := range wanted {
-		p := &wanted[i]
-		pins, err := q.pinned(p)
+		pkg := &wanted[i]
+		pins, err := request.pinned(pkg)
 		if err != nil {
 			return true, err
 		}
 		names := make([]string, len(pins))
 		for j, a := range pins {
 			_, tags := a.Tags()
-			names[j] = wheelName(p, tags)
+			names[j] = wheelName(pkg, tags)
 			if n, err := ParseWheel(names[j]); python == nil && (err != nil || !n.Pure()) {
 				s.Artifacts = nil
 				return false, nil
@@ -265,7 +280,7 @@ func (s *Set) fit(q *Request, wanted []list.Package, python *Python) (bool, erro
 		}
 		best := Best(names, takes)
 		if best < 0 {
-			return true, noWheel(q.Ref, p.String(), takes.String(), pins)
+			return true, noWheel(request.Ref, pkg.String(), takes.String(), pins)
 		}
 		s.Artifacts = append(s.Artifacts, Artifact{pins[best].String(), pins[best].Digest, pins[best].Source,
 			names[best], true, SitePackages, pins[best].Size})
@@ -280,71 +295,72 @@ func wheelName(p *list.Package, tags string) string {
 
 // unpack copies the files of all packages to disk. Every archive is read whole first, because its content determines
 // the copy.
-func (s *Set) unpack(ctx context.Context, q *Request) (*materialise.Copy, error) {
+func (s *Set) unpack(ctx context.Context, request *Request) (*materialise.Copy, error) {
 	var shelf Shelf
 	var parts []materialise.Part
 	known := map[cas.Digest]*Archive{}
 	for i := range s.Artifacts {
-		p := &s.Artifacts[i]
-		a := known[p.Digest]
-		if a == nil {
-			f, err := q.fetch(ctx, p)
+		artifact := &s.Artifacts[i]
+		archive := known[artifact.Digest]
+		if archive == nil {
+			f, err := request.fetch(ctx, artifact)
 			if err != nil {
-				return nil, noPackage(q.Ref, p.Name, err)
+				return nil, noPackage(request.Ref, artifact.Name, err)
 			}
 			defer func() { f.Close(); os.Remove(f.Name()) }()
-			if a, err = p.open(ctx, f); err != nil {
-				return nil, noPackage(q.Ref, p.Name, err)
+			if archive, err = artifact.open(ctx, f); err != nil {
+				return nil, noPackage(request.Ref, artifact.Name, err)
 			}
-			known[p.Digest] = a
-			shelf = append(shelf, a)
+			known[artifact.Digest] = archive
+			shelf = append(shelf, archive)
 		}
-		if len(parts)+len(a.Files) > materialise.MaxFiles { // a list may name a package in many places
-			return nil, noPackage(q.Ref, p.Name, materialise.TooMany("files", materialise.MaxFiles))
+		if len(parts)+len(archive.Files) > materialise.MaxFiles { // a list may name a package in many places
+			return nil, noPackage(request.Ref, artifact.Name, materialise.TooMany("files", materialise.MaxFiles))
 		}
-		for _, f := range a.Files {
+		for _, f := range archive.Files {
 			id := cas.ID{Kind: cas.Blob, Digest: f.Digest}
-			parts = append(parts, materialise.Part{Path: path.Join(p.at, f.Path), ID: id, Mode: f.Mode, Size: f.Size})
+			parts = append(parts, materialise.Part{Path: path.Join(artifact.at, f.Path), ID: id, Mode: f.Mode,
+				Size: f.Size})
 		}
 	}
-	c, err := q.Copies.Packages(ctx, shelf, parts)
+	c, err := request.Copies.Packages(ctx, shelf, parts)
 	_, part := errors.AsType[*materialise.PartError](err)
 	if _, set := errors.AsType[*portable.Error](err); part || set {
-		err = Invalid(q.Ref, err) // two packages have different files at one path
+		err = Invalid(request.Ref, err) // two packages have different files at one path
 	}
 	return c, err
 }
 
 // fetch copies an artifact to a private file and verifies two digests: the lock's, and the one in the list, which the
 // tool's signature covers.
-func (q *Request) fetch(ctx context.Context, p *Artifact) (*os.File, error) {
-	id := cas.ID{Kind: cas.Blob, Digest: p.Digest}
+func (q *Request) fetch(ctx context.Context, artifact *Artifact) (*os.File, error) {
+	id := cas.ID{Kind: cas.Blob, Digest: artifact.Digest}
 	o, err := q.Store.Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	checked := cas.Verify(cas.Info{ID: id, Size: p.size}, o)
+	checked := cas.Verify(cas.Info{ID: id, Size: artifact.size}, o)
 	defer checked.Close()
-	f, err := os.CreateTemp(q.Dir, "package-")
+	file, err := os.CreateTemp(q.Dir, "package-")
 	if err != nil {
 		return nil, err
 	}
-	algorithm, _, _ := strings.Cut(p.source, ":")
+	algorithm, _, _ := strings.Cut(artifact.source, ":")
 	h := sha512.New()
 	if algorithm == "sha256" {
 		h = sha256.New()
 	}
-	_, err = io.Copy(io.MultiWriter(f, h), checked)
-	if found := algorithm + ":" + hex.EncodeToString(h.Sum(nil)); err == nil && found != p.source {
-		err = fault.New(fault.Integrity, "the tool's list has %s, and the lock pins %s", p.source,
-			found).On("expected", p.source).On("found", found).
+	_, err = io.Copy(io.MultiWriter(file, h), checked)
+	if found := algorithm + ":" + hex.EncodeToString(h.Sum(nil)); err == nil && found != artifact.source {
+		err = fault.New(fault.Integrity, "the tool's list has %s, and the lock pins %s", artifact.source,
+			found).On("expected", artifact.source).On("found", found).
 			Because("rye lock keeps a pin that the list allows; remove its line from rye.lock to make a new one").
 			Try("git restore rye.lock", "rye lock")
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
 	}
-	return f, nil
+	return file, nil
 }
 
 func (p *Artifact) open(ctx context.Context, f *os.File) (*Archive, error) {

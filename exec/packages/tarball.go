@@ -61,24 +61,24 @@ func (t *tarball) start() (*unzipped, error) {
 func (t *tarball) bad(path string, err error) error { return invalid(t.name, path, err) }
 
 // next returns the next file to unpack, or io.EOF.
-func (t *tarball) next(u *unzipped) (*File, error) {
+func (t *tarball) next(unzipped *unzipped) (*File, error) {
 	for {
-		h, err := u.Next()
-		if u.plain.N <= 0 {
+		header, err := unzipped.Next()
+		if unzipped.plain.N <= 0 {
 			return nil, tooMuch(t.name, "bytes", budget(t.size))
 		}
 		if err == io.EOF {
-			return nil, t.end(u)
+			return nil, t.end(unzipped)
 		}
 		if err != nil {
 			return nil, t.bad("", err)
 		}
-		if u.files++; u.files > MaxFiles {
+		if unzipped.files++; unzipped.files > MaxFiles {
 			return nil, tooMuch(t.name, "files", MaxFiles)
 		}
-		f, err := t.fileOf(u, h)
+		f, err := t.fileOf(unzipped, header)
 		if err != nil {
-			return nil, t.bad(h.Name, err)
+			return nil, t.bad(header.Name, err)
 		}
 		if f != nil {
 			return f, nil
@@ -87,51 +87,51 @@ func (t *tarball) next(u *unzipped) (*File, error) {
 }
 
 // fileOf returns the file of a header; nil if the header has none or it is left out.
-func (t *tarball) fileOf(u *unzipped, h *tar.Header) (*File, error) {
-	switch h.Typeflag {
+func (t *tarball) fileOf(unzipped *unzipped, header *tar.Header) (*File, error) {
+	switch header.Typeflag {
 	case tar.TypeXGlobalHeader:
 		return nil, nil // metadata of the archive, such as a commit
 	case tar.TypeReg, tar.TypeDir:
 	default:
 		return nil, errNotRegular
 	}
-	for key := range h.PAXRecords {
+	for key := range header.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return nil, errNotRegular
 		}
 	}
-	top, rest, below := strings.Cut(strings.TrimSuffix(h.Name, "/"), "/")
+	top, rest, below := strings.Cut(strings.TrimSuffix(header.Name, "/"), "/")
 	switch {
 	case top == "" || top == "." || top == "..":
 		return nil, errors.New("is not in a directory of the archive")
-	case u.top == "":
-		u.top = top
-	case u.top != top:
-		return nil, fmt.Errorf("is not in the top directory %+q", u.top)
+	case unzipped.top == "":
+		unzipped.top = top
+	case unzipped.top != top:
+		return nil, fmt.Errorf("is not in the top directory %+q", unzipped.top)
 	}
-	if h.Typeflag == tar.TypeDir {
+	if header.Typeflag == tar.TypeDir {
 		return nil, nil
 	}
-	if !below || strings.HasSuffix(h.Name, "/") {
+	if !below || strings.HasSuffix(header.Name, "/") {
 		return nil, errors.New("is not in the package's directory")
 	}
 	keep, err := kept(rest)
 	if !keep || err != nil {
 		return nil, err
 	}
-	f := &File{Path: rest, Mode: cas.File, Size: h.Size, entry: h.Name}
-	if h.Mode&0o111 != 0 {
+	f := &File{Path: rest, Mode: cas.File, Size: header.Size, entry: header.Name}
+	if header.Mode&0o111 != 0 {
 		f.Mode = cas.Exec
 	}
 	return f, nil
 }
 
 // end returns io.EOF, or an error if anything follows the archive.
-func (t *tarball) end(u *unzipped) error {
+func (t *tarball) end(unzipped *unzipped) error {
 	var block [4096]byte
 	for {
-		n, err := u.plain.Read(block[:])
-		if u.plain.N <= 0 {
+		n, err := unzipped.plain.Read(block[:])
+		if unzipped.plain.N <= 0 {
 			return tooMuch(t.name, "bytes", budget(t.size))
 		}
 		for _, b := range block[:n] {
@@ -146,7 +146,7 @@ func (t *tarball) end(u *unzipped) error {
 			return t.bad("", err)
 		}
 	}
-	if _, err := u.packed.ReadByte(); err != io.EOF {
+	if _, err := unzipped.packed.ReadByte(); err != io.EOF {
 		return t.bad("", errors.New("trailing bytes after the end of the archive"))
 	}
 	return io.EOF
@@ -154,19 +154,19 @@ func (t *tarball) end(u *unzipped) error {
 
 // each implements reader.
 func (t *tarball) each(visit func(*File, func() (io.Reader, error)) error) error {
-	u, err := t.start()
+	unzipped, err := t.start()
 	if err != nil {
 		return err
 	}
 	for {
-		f, err := t.next(u)
+		f, err := t.next(unzipped)
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := visit(f, func() (io.Reader, error) { return &contents{t, f.Path, u}, nil }); err != nil {
+		if err := visit(f, func() (io.Reader, error) { return &contents{t, f.Path, unzipped}, nil }); err != nil {
 			return err
 		}
 	}

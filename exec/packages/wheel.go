@@ -34,31 +34,31 @@ func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archiv
 	if err != nil {
 		return nil, invalid(name, "", err)
 	}
-	w := &wheel{name: name, zip: z}
-	if err := w.look(n); err != nil {
+	wheel := &wheel{name: name, zip: z}
+	if err := wheel.look(n); err != nil {
 		return nil, err
 	}
-	a, err := read(ctx, name, w, budget(size), w.recorded)
+	archive, err := read(ctx, name, wheel, budget(size), wheel.recorded)
 	if err != nil {
 		return nil, err
 	}
-	for path := range w.record {
-		if !w.seen[path] {
+	for path := range wheel.record {
+		if !wheel.seen[path] {
 			return nil, badRecord(name, path, "is listed in RECORD but missing")
 		}
 	}
 	// From here on each skips the files that aren't unpacked.
-	w.unpacked = true
-	return a, nil
+	wheel.unpacked = true
+	return archive, nil
 }
 
 // whole refuses a zip archive that isn't the whole file, or whose directory is too large: archive/zip reads the
 // directory into memory, whatever length it declares.
-func whole(name string, r io.ReaderAt, size int64) error {
+func whole(name string, readerAt io.ReaderAt, size int64) error {
 	bad := func(why string) error { return invalid(name, "", errors.New(why)) }
 	const endSize = 22
 	tail := make([]byte, min(size, endSize+1<<16-1))
-	if _, err := r.ReadAt(tail, size-int64(len(tail))); err != nil && err != io.EOF {
+	if _, err := readerAt.ReadAt(tail, size-int64(len(tail))); err != nil && err != io.EOF {
 		return err
 	}
 	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
@@ -70,7 +70,7 @@ func whole(name string, r io.ReaderAt, size int64) error {
 	here := size - int64(len(end))
 	var before [20]byte
 	if here >= int64(len(before)) {
-		if _, err := r.ReadAt(before[:], here-int64(len(before))); err != nil {
+		if _, err := readerAt.ReadAt(before[:], here-int64(len(before))); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func whole(name string, r io.ReaderAt, size int64) error {
 		return tooMuch(name, "bytes of directory", MaxDirectory)
 	}
 	var first [4]byte
-	if _, err := r.ReadAt(first[:], 0); err != nil || string(first[:]) != "PK\x03\x04" {
+	if _, err := readerAt.ReadAt(first[:], 0); err != nil || string(first[:]) != "PK\x03\x04" {
 		return bad("does not begin as a zip archive")
 	}
 	return nil
@@ -181,8 +181,8 @@ func (w *wheel) unsigned(path string) bool {
 }
 
 // recorded compares a file with its line in RECORD.
-func (w *wheel) recorded(f *File) (io.Writer, func() error) {
-	path := f.entry
+func (w *wheel) recorded(file *File) (io.Writer, func() error) {
+	path := file.entry
 	if w.unsigned(path) {
 		return nil, func() error { return nil }
 	}
@@ -195,24 +195,24 @@ func (w *wheel) recorded(f *File) (io.Writer, func() error) {
 		return nil, no("is not listed in RECORD")
 	}
 	name, sum, _ := strings.Cut(line.sum, "=")
-	var h hash.Hash
+	var hash hash.Hash
 	switch name {
 	case "sha256":
-		h = sha256.New()
+		hash = sha256.New()
 	case "sha384":
-		h = sha512.New384()
+		hash = sha512.New384()
 	case "sha512":
-		h = sha512.New()
+		hash = sha512.New()
 	default:
 		return nil, no("has no supported digest in RECORD")
 	}
-	return h, func() error {
-		found := base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	return hash, func() error {
+		found := base64.RawURLEncoding.EncodeToString(hash.Sum(nil))
 		switch {
 		case found != strings.TrimRight(sum, "="):
 			return no(fmt.Sprintf("does not match RECORD: expected %s=%s, found %s", name, sum, found))()
-		case line.size != "" && line.size != strconv.FormatInt(f.Size, 10):
-			return no(fmt.Sprintf("does not match RECORD: expected %s bytes, found %d", line.size, f.Size))()
+		case line.size != "" && line.size != strconv.FormatInt(file.Size, 10):
+			return no(fmt.Sprintf("does not match RECORD: expected %s bytes, found %d", line.size, file.Size))()
 		}
 		return nil
 	}
@@ -258,48 +258,49 @@ func (w *wheel) fit(f *zip.File) error {
 }
 
 // placed returns the file of an entry, without a path if it is verified but not unpacked.
-func (w *wheel) placed(e *zip.File) (*File, error) {
-	if err := w.fit(e); err != nil {
+func (w *wheel) placed(file *zip.File) (*File, error) {
+	if err := w.fit(file); err != nil {
 		return nil, err
 	}
-	f := &File{Path: e.Name, Mode: cas.File, Size: int64(min(e.UncompressedSize64, 1<<62)), entry: e.Name}
-	if e.Mode()&0o111 != 0 {
-		f.Mode = cas.Exec
+	placed := &File{Path: file.Name, Mode: cas.File, Size: int64(min(file.UncompressedSize64, 1<<62)),
+		entry: file.Name}
+	if file.Mode()&0o111 != 0 {
+		placed.Mode = cas.Exec
 	}
-	if rest, ok := strings.CutPrefix(e.Name, w.data); ok {
+	if rest, ok := strings.CutPrefix(file.Name, w.data); ok {
 		part, path, _ := strings.Cut(rest, "/")
 		switch part {
 		case "purelib", "platlib":
-			f.Path = path
+			placed.Path = path
 		case "scripts", "headers", "data":
-			f.Path = ""
-			return f, nil
+			placed.Path = ""
+			return placed, nil
 		default:
-			return nil, w.bad(e.Name, fmt.Errorf("unknown part %q of a wheel", part))
+			return nil, w.bad(file.Name, fmt.Errorf("unknown part %q of a wheel", part))
 		}
 	}
-	keep, err := kept(f.Path)
+	keep, err := kept(placed.Path)
 	if err != nil {
-		return nil, w.bad(e.Name, err)
+		return nil, w.bad(file.Name, err)
 	}
 	if !keep {
-		f.Path = ""
+		placed.Path = ""
 	}
-	return f, nil
+	return placed, nil
 }
 
 // each implements reader. Until the wheel is verified, it also visits files that aren't unpacked.
 func (w *wheel) each(visit func(*File, func() (io.Reader, error)) error) error {
 	names := make(map[string]bool, len(w.zip.File))
-	for _, e := range w.zip.File {
-		if names[e.Name] {
-			return w.bad(e.Name, errors.New("appears twice"))
+	for _, file := range w.zip.File {
+		if names[file.Name] {
+			return w.bad(file.Name, errors.New("appears twice"))
 		}
-		names[e.Name] = true
-		if strings.HasSuffix(e.Name, "/") && e.UncompressedSize64 == 0 && e.Mode().IsDir() {
+		names[file.Name] = true
+		if strings.HasSuffix(file.Name, "/") && file.UncompressedSize64 == 0 && file.Mode().IsDir() {
 			continue
 		}
-		f, err := w.placed(e)
+		f, err := w.placed(file)
 		if err != nil {
 			return err
 		}
@@ -309,10 +310,10 @@ func (w *wheel) each(visit func(*File, func() (io.Reader, error)) error) error {
 		var r io.ReadCloser
 		err = visit(f, func() (io.Reader, error) {
 			var err error
-			if r, err = e.Open(); err != nil {
-				return nil, w.bad(e.Name, err)
+			if r, err = file.Open(); err != nil {
+				return nil, w.bad(file.Name, err)
 			}
-			return &entry{w, e.Name, r}, nil
+			return &entry{w, file.Name, r}, nil
 		})
 		if r != nil {
 			r.Close()

@@ -53,7 +53,7 @@ type Readier interface {
 	Ready(network bool)
 }
 
-// A Primitive performs actions. It may be used by many goroutines.
+// A Primitive performs actions. It is safe for concurrent use.
 type Primitive interface {
 	// Run performs an action, and returns once everything that it started has ended. When the context ends, the
 	// action stops with a Result like any other, since it may have had effects. An error means that nothing happened:
@@ -130,19 +130,19 @@ func (a *Action) Limit(ended string) string {
 	if ended == "message" { // without output_mib a server's message has its own limit
 		return "4 MiB for a message of a server; output_mib under limits: in the tool sets another"
 	}
-	l := a.Sandbox.Limits.OrDefaults()
+	limits := a.Sandbox.Limits.OrDefaults()
 	for _, of := range []struct {
 		ended, name string
 		value       any
 	}{
-		{"cpu", "cpu_seconds", l.CPU.Seconds()}, {"memory", "memory_mib", l.Memory >> 20},
-		{"written", "written_mib", l.Written >> 20},
-		{"output", "output_mib", l.Output >> 20}, {"processes", "processes", l.Processes},
-		{"timeout", "duration_seconds", l.Wall.Seconds()},
+		{"cpu", "cpu_seconds", limits.CPU.Seconds()}, {"memory", "memory_mib", limits.Memory >> 20},
+		{"written", "written_mib", limits.Written >> 20},
+		{"output", "output_mib", limits.Output >> 20}, {"processes", "processes", limits.Processes},
+		{"timeout", "duration_seconds", limits.Wall.Seconds()},
 	} {
 		// A runtime may set a shorter limit for its code.
 		if own, err := strconv.ParseFloat(fmt.Sprint(a.Config[ended]), 64); err == nil &&
-			(ended == "steps" || ended == "timeout" && own < l.Wall.Seconds()) {
+			(ended == "steps" || ended == "timeout" && own < limits.Wall.Seconds()) {
 			return fmt.Sprintf("%s: %s (config: in the tool or its runtime)", ended,
 				strconv.FormatFloat(own, 'f', -1, 64))
 		}
@@ -196,6 +196,8 @@ type Result struct {
 	Level    floor.Level
 	Enforced []string
 	Denied   []string // hosts that the sandbox refused the program, such as "example.com:443"
+	Asides   []string // as in sandbox.Ending
+	Closed   string   // as in sandbox.Ending
 	Usage    map[string]int64
 	Trouble  *Trouble // details of a failure; nil if there are none
 	// Applied lists a wrapper's steps in order, such as retries.

@@ -60,7 +60,7 @@ const lastOutput = 30 * time.Second
 // Check returns an error if a part of the command can't be passed on.
 func (c *Command) Check() error {
 	total := 0
-	one := func(s, format string, a ...any) error {
+	one := func(s, format string, values ...any) error {
 		reason := ""
 		switch total += len(s) + 9; {
 		case strings.IndexByte(s, 0) >= 0:
@@ -72,7 +72,7 @@ func (c *Command) Check() error {
 		default:
 			return nil
 		}
-		return BadArgument(fmt.Sprintf(format, a...), reason)
+		return BadArgument(fmt.Sprintf(format, values...), reason)
 	}
 	if !filepath.IsAbs(c.Path) {
 		return BadArgument(fmt.Sprintf("the program %q", c.Path), "is not an absolute path")
@@ -109,22 +109,23 @@ func (c *Command) Check() error {
 
 // Run runs a program to its end. An exit status other than 0, or a signal, is no error. If the context ends first,
 // Run returns the context's cause, and the Exit too.
-func Run(ctx context.Context, c Command) (*Exit, error) {
-	if err := c.Check(); err != nil {
+func Run(ctx context.Context, command Command) (*Exit, error) {
+	if err := command.Check(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	cmd := &exec.Cmd{
-		Path: c.Path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir,
-		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, ExtraFiles: c.Extra, WaitDelay: lastOutput,
+		Path: command.Path, Args: append([]string{command.Path}, command.Args...), Env: command.Env, Dir: command.Dir,
+		Stdin: command.Stdin, Stdout: command.Stdout, Stderr: command.Stderr, ExtraFiles: command.Extra,
+		WaitDelay: lastOutput,
 	}
 	if cmd.Env == nil {
 		cmd.Env = []string{} // os/exec takes nil for this process's environment
 	}
-	if c.Program != nil {
-		path, done, err := byDescriptor(c.Program)
+	if command.Program != nil {
+		path, done, err := byDescriptor(command.Program)
 		if err != nil {
 			return nil, err
 		}
@@ -132,8 +133,8 @@ func Run(ctx context.Context, c Command) (*Exit, error) {
 		cmd.Path = path
 	}
 	cmd.SysProcAttr = attributes()
-	if c.Attr != nil {
-		c.Attr(cmd.SysProcAttr)
+	if command.Attr != nil {
+		command.Attr(cmd.SysProcAttr)
 	}
 	// The kernel kills the program when the thread that started it ends, so the thread must last as long as the
 	// program.
@@ -155,8 +156,8 @@ func Run(ctx context.Context, c Command) (*Exit, error) {
 		}
 	}()
 	var refused error
-	if c.Started != nil {
-		if refused = c.Started(cmd.Process); refused != nil {
+	if command.Started != nil {
+		if refused = command.Started(cmd.Process); refused != nil {
 			tree.kill()
 		}
 	}

@@ -25,6 +25,7 @@ import (
 // what that plan enforces. close releases what the steps have opened.
 type attempt struct {
 	spec    Spec
+	flat    string // why no directory is laid out; "" if one may be
 	command proc.Command
 	out     *Ending
 	talk    talk
@@ -45,26 +46,27 @@ type ending struct {
 }
 
 // runAt runs at one level.
-func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Ending, error) {
-	version, err := m.check(s)
+func (m *Machine) runAt(ctx context.Context, spec Spec, c proc.Command, flat string) (*Ending, error) {
+	version, err := m.check(spec)
 	if err != nil {
 		return nil, err
 	}
-	a := newAttempt(s, c)
-	defer a.close()
-	if err := a.confine(version); err != nil {
+	attempt := newAttempt(spec, c)
+	attempt.flat = flat
+	defer attempt.close()
+	if err := attempt.confine(version); err != nil {
 		return nil, err
 	}
-	a.limit()
-	a.serveHosts()
-	a.passFiles()
-	s.trying(a.out)
-	e := a.converse(ctx, m)
-	if err := a.failure(m, e); err != nil {
+	attempt.limit()
+	attempt.serveHosts()
+	attempt.passFiles()
+	spec.trying(attempt.out)
+	e := attempt.converse(ctx, m)
+	if err := attempt.failure(m, e); err != nil {
 		return nil, err
 	}
-	a.report(e)
-	return a.out, nil
+	attempt.report(e)
+	return attempt.out, nil
 }
 
 // newAttempt returns a plan that only starts the program and enforces nothing.
@@ -76,7 +78,7 @@ func newAttempt(s Spec, c proc.Command) *attempt {
 			plan: stage.Plan{
 				Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env),
 				Program: c.Program != nil,
-				Write:   raw(s.Write),
+				Write:   raw(slices.Concat(s.Write, s.Data)),
 			},
 		},
 	}
@@ -126,18 +128,23 @@ func (a *attempt) place() (*view, error) {
 	if plan.Spaces {
 		a.talk.spaces = spaceFlags(a.spec.Network.All)
 	}
-	view, err := newView(a.spec, plan.Spaces)
+	spec := a.spec
+	spec.Stays = spec.Stays || a.flat != ""
+	view, err := newView(spec, plan.Spaces)
 	if err != nil {
 		return nil, err
+	}
+	if view.closed != "" {
+		a.out.Closed = a.closed(view)
 	}
 	if a.command.Program == nil {
 		real, err := regular(a.command.Path)
 		if err != nil {
 			return nil, err
 		}
-		view.add(real, false, false)
+		view.add(real, stage.Readable)
 	}
-	plan.Mounts, plan.Env = view.mounts, raw(view.path(a.command.Env))
+	plan.Tops, plan.Mounts, plan.Env = view.tops, view.mounts, raw(view.path(a.command.Env))
 	return view, nil
 }
 
@@ -150,6 +157,7 @@ func (a *attempt) restrict(view *view, version int) (err error) {
 		plan.Proc = landlock.ReadRights
 		rules = slices.DeleteFunc(slices.Clone(rules), func(r landlock.Rule) bool { return string(r.Path) == "/proc" })
 	}
+	plan.Top = landlock.WriteRights(version)
 	if plan.Hosts {
 		plan.Connect = landlock.ConnectRights(version)
 	}
@@ -217,28 +225,31 @@ func (a *attempt) passFiles() {
 }
 
 // converse makes a second stage run the program, and supervises its time and output.
-func (a *attempt) converse(ctx context.Context, m *Machine) (e ending) {
+func (a *attempt) converse(ctx context.Context, m *Machine) (ending ending) {
 	stop := make(chan struct{})
 	a.talk.stop = stop
 	a.watched = a.spec.supervise(ctx, &a.talk.command, sync.OnceFunc(func() { close(stop) }))
 	defer a.watched.release()
-	e.last, e.placed, e.exit, e.err = m.converse(ctx, a.talk)
-	if ctx.Err() != nil && (e.err != nil || e.last.Done != nil && e.last.Done.Signal == int(unix.SIGKILL)) {
+	ending.last, ending.placed, ending.exit, ending.err = m.converse(ctx, a.talk)
+	if ctx.Err() != nil && (ending.err != nil || ending.last.Done != nil &&
+		ending.last.Done.Signal == int(unix.SIGKILL)) {
 		a.watched.end("cancelled") // the signal may be faster than its reason
 	}
-	e.used, e.reason = a.group.Used(), a.watched.reason()
-	if e.err != nil && (e.reason != "" || e.used.OutOfMemory || e.used.TooMany) {
+	ending.used, ending.reason = a.group.Used(), a.watched.reason()
+	if ending.err != nil && (ending.reason != "" || ending.used.OutOfMemory || ending.used.TooMany) {
 		// The limit killed the stage together with the program.
-		e.err = nil
-		e.last = stage.Report{Done: &stage.Done{Code: -1, Signal: int(unix.SIGKILL), Ended: e.reason}}
+		ending.err = nil
+		ending.last = stage.Report{Done: &stage.Done{Code: -1, Signal: int(unix.SIGKILL), Ended: ending.reason}}
 	}
-	return e
+	return ending
 }
 
 // failure returns an error if the program could not be started, or if its end is unknown. It is an *UnavailableError
 // only if the program was not started.
 func (a *attempt) failure(m *Machine, e ending) error {
 	switch {
+	case e.err == nil && e.last.Unlaid:
+		return &unlaidError{e.last.Failed + ": " + e.last.Cause().Error()}
 	case e.err != nil && e.exit == nil && a.talk.plan.Spaces:
 		return m.lack(a.spec, "namespaces", e.err)
 	case e.err != nil:
@@ -263,6 +274,7 @@ func (a *attempt) report(e ending) {
 	}
 	a.out.Usage = a.watched.usage(a.out.Exit)
 	a.out.Usage["written"] = done.Written
+	a.out.Asides = append(a.out.Asides, asides(done.Asides)...)
 }
 
 // limit returns the limit that ended the program, or "": the supervisor's reason, otherwise the watch's, otherwise

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/rye-build/rye/exec/proc"
@@ -45,4 +46,28 @@ func BenchmarkLeft(b *testing.B) {
 			}
 		})
 	}
+}
+
+// What it costs to lay out a directory in which names to keep are missing, with as many entries as a small project
+// has: "mounted" is the same without a missing name.
+func BenchmarkTop(b *testing.B) {
+	m := machine(b)
+	c := proc.Command{Path: self(b), Args: []string{tryWord, "nothing"}}
+	dir, s := project(b, floor.Namespace, "src/", "docs/", "test/", "cmd/", "build/", "a", "b", "c", "d", "e", "f",
+		"g", "rye.yaml", "rye.lock", ".ai/")
+	run := func(name string, s sandbox.Spec) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if o, err := m.Run(b.Context(), s, c); err != nil || o.Closed != "" || o.Asides != nil {
+					b.Fatal(o, err)
+				}
+			}
+		})
+	}
+	run("laid-out", s)
+	if err := os.Mkdir(dir+"/.git", 0o755); err != nil {
+		b.Fatal(err)
+	}
+	run("mounted", s)
+	run("none", sandbox.Spec{Level: floor.Namespace, Write: []string{dir + "/src"}})
 }

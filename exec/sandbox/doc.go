@@ -20,18 +20,26 @@
 //
 // # Files
 //
-// For each file the nearest path above it in Read, Write and Deny decides; what is below none of them can't be opened.
-// Read allows reading and executing, Write also changes. So {Write: p, Read: p/.ai, Deny: p/.ai/keys, Write:
-// p/.ai/outputs} means what it says. A path is absolute and clean, exists, and has no symbolic link in it, because any
-// program that may write to a directory can make one; a path in Deny may be missing. /proc, /sys, /dev and / can't be
-// given. Every program also gets itself, /usr, /bin, /lib*, those files of /etc that the loader, time zones, locales,
-// names and certificates need, and the devices null, zero, full, random and urandom; of /proc, facts about the
-// machine, or its own /proc in a namespace. No home, no /tmp, no /run.
+// For each file the nearest path above it in Read, Write, Data and Deny decides; what is below none of them can't be
+// opened. Read allows reading and executing, Write also changes. So {Write: p, Read: p/.ai, Deny: p/.ai/keys, Write:
+// p/.ai/outputs} means what it says. Data allows reading and changing but not executing, and has nothing in it that is
+// given in another way. A path is absolute and clean, exists, and has no symbolic link in it, because any program that
+// may write to a directory can make one; a path in Deny may be missing. Keep is like Read, and its paths may be
+// missing too. /proc, /sys, /dev and / can't be given. Every program also gets itself, /usr, /bin, /lib*, those
+// files of /etc that the loader, time zones, locales, names and certificates need, and the devices null, zero, full,
+// random and urandom; of /proc, facts about the machine, or its own /proc in a namespace. No home, no /tmp, no /run.
 //
-// In a namespace everything outside Write is mounted read-only, and paths in Deny are covered. At landlock, a
-// directory with something inside that needs another mode is split: its entries are given one by one, nothing can be
-// created in the directory itself, and one with something denied in it can't be listed. In a namespace the same
-// happens if there is nothing to mount over. Nothing can be renamed or linked between two mounts.
+// In a namespace everything outside Write and Data is mounted read-only, Data without execution, and paths in Deny are
+// covered. At landlock, a directory with something inside that needs another mode is split: its entries are given one
+// by one, nothing can be created in the directory itself, and one with something denied in it can't be listed. In a
+// namespace the same happens if there is nothing to mount over. Nothing can be renamed or linked between two mounts.
+// At landlock the system's loader still maps a file of Data as code, which Landlock doesn't see; no mode keeps an
+// interpreter from reading one.
+//
+// A missing path of Keep can't be created. In a namespace, the program sees a directory of its own in place of the one
+// that the path is missing in, and its changes are made in the real one when it has ended: see stage.Top. It replaces
+// nothing that others made or wrote meanwhile; the Ending lists what has another name for that reason. Where that
+// isn't possible, the real directory is split, and the Ending says why.
 //
 // # System calls
 //

@@ -379,6 +379,61 @@ func TestGiven(t *testing.T) {
 	}
 }
 
+// TestData: data is read and written and never executed, whatever else the program was given around it.
+func TestData(t *testing.T) {
+	m := machine(t)
+	program, err := os.ReadFile(self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, around := range map[string]func(base string, s *sandbox.Spec){
+		"alone":                   func(string, *sandbox.Spec) {},
+		"in what may be read":     func(base string, s *sandbox.Spec) { s.Read = append(s.Read, base+"/state") },
+		"in what may be written":  func(base string, s *sandbox.Spec) { s.Write = append(s.Write, base+"/state") },
+		"in what may not be used": func(base string, s *sandbox.Spec) { s.Deny = append(s.Deny, base+"/state") },
+	} {
+		for _, l := range []floor.Level{floor.Landlock, floor.Namespace} {
+			base := realDir(t)
+			file := put(t, base+"/state/data/file")
+			put(t, base+"/state/other")
+			put(t, base+"/read/file")
+			for _, path := range []string{"/state/data/program", "/read/program"} {
+				if err := os.WriteFile(base+path, program, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := sandbox.Spec{Level: l, Read: []string{base + "/read"}, Data: []string{base + "/state/data"}}
+			around(base, &s)
+			for _, args := range [][]string{
+				{"read", file}, {"append", file}, {"write", base + "/state/data/new"}, {"list", base + "/state/data"},
+				{"mkdir", base + "/state/data/dir"},
+				{"rename", base + "/state/data/new", base + "/state/data/dir/new"},
+				{"remove", base + "/state/data/dir/new"}, {"start", base + "/read/program"},
+			} {
+				if o, said := attempt(t, m, s, args...); o.Exit.Code != 0 || o.Level != l {
+					t.Errorf("%s, %s: %q: %+v, %s", name, l, args, o, said)
+				}
+			}
+			refused := [][]string{{"start", base + "/state/data/program"},
+				{"rename", base + "/state/data", base + "/gone"}}
+			if l == floor.Namespace { // Landlock doesn't see it
+				refused = append(refused, []string{"map", base + "/state/data/program"})
+			}
+			for _, args := range refused {
+				o, said := attempt(t, m, s, args...)
+				if o.Exit.Code != 1 || !slices.ContainsFunc(denials, func(d string) bool {
+					return strings.HasSuffix(said, d)
+				}) {
+					t.Errorf("%s, %s: %q: %+v, %s", name, l, args, o, said)
+				}
+			}
+			if o, said := attempt(t, m, s, "map", base+"/read/program"); o.Exit.Code != 0 {
+				t.Errorf("%s, %s: %+v, %s", name, l, o, said)
+			}
+		}
+	}
+}
+
 // TestAsGiven: arguments, environment and directory arrive unchanged.
 func TestAsGiven(t *testing.T) {
 	m := machine(t)

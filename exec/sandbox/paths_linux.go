@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -55,6 +56,11 @@ type view struct {
 	modes    map[string]int // by path
 	listed   []string
 	mayMount bool
+	flat     bool                // lay out no directory
+	keep     map[string][]string // the names to keep, by directory
+	missing  map[string]bool     // the directories in which one of them is missing
+	closed   string              // a directory in which nothing can be created, because a name to keep is missing
+	tops     []stage.Top
 	rules    []landlock.Rule
 	mounts   []stage.Mount
 }
@@ -62,65 +68,89 @@ type view struct {
 // newView makes the rules and mounts for a Spec. Its paths must be clean and absolute, exist, and have no links in
 // them.
 func newView(s Spec, mayMount bool) (*view, error) {
-	v := &view{modes: map[string]int{}, mayMount: mayMount}
-	for _, l := range []struct {
+	view := &view{modes: map[string]int{}, mayMount: mayMount, flat: s.Stays, keep: map[string][]string{},
+		missing: map[string]bool{}}
+	var kept []string // those that exist
+	for _, path := range s.Keep {
+		dir := filepath.Dir(path)
+		view.keep[dir] = append(view.keep[dir], filepath.Base(path))
+		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+			view.missing[dir] = true
+		} else {
+			kept = append(kept, path)
+		}
+	}
+	for _, list := range []struct {
 		paths []string
 		mode  int
-	}{{s.Read, stage.Readable}, {s.Write, stage.Writable}, {s.Deny, stage.Hidden}} {
-		for _, p := range l.paths {
-			if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
-				return nil, fmt.Errorf("%q is not a clean absolute path", p)
+	}{{s.Read, stage.Readable}, {s.Write, stage.Writable}, {s.Data, stage.Data}, {kept, stage.Readable},
+		{s.Deny, stage.Hidden}} {
+		for _, path := range list.paths {
+			if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsRune(path, 0) {
+				return nil, fmt.Errorf("%q is not a clean absolute path", path)
 			}
 			switch {
-			case l.mode == stage.Hidden:
-			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(forbidden, func(n string) bool {
-				return p == n || strings.HasPrefix(p, n+"/")
-			}):
-				return nil, fmt.Errorf("%q can't be given to a program", p)
+			case list.mode == stage.Hidden:
+			case path == "/" || !strings.HasPrefix(path, memory) &&
+				slices.ContainsFunc(forbidden, func(n string) bool {
+					return path == n || strings.HasPrefix(path, n+"/")
+				}):
+				return nil, fmt.Errorf("%q can't be given to a program", path)
 			default:
-				real, err := osfile.Real(p)
+				real, err := osfile.Real(path)
 				if err != nil {
-					return nil, fmt.Errorf("%q can't be given to a program: %w", p, err)
+					return nil, fmt.Errorf("%q can't be given to a program: %w", path, err)
 				}
-				if real != p {
-					return nil, fmt.Errorf("%q has a symbolic link in it: name %s instead", p, real)
+				if real != path {
+					return nil, fmt.Errorf("%q has a symbolic link in it: name %s instead", path, real)
 				}
 			}
-			v.modes[p] = l.mode
+			view.modes[path] = list.mode
 		}
 	}
 	for _, p := range system {
-		v.add(p, false, true)
+		view.addSystem(p, false)
 	}
 	for _, p := range systemWrite {
-		v.add(p, true, true)
+		view.addSystem(p, true)
 	}
 	if mayMount {
-		v.add("/proc", false, true)
+		view.addSystem("/proc", false)
 	} else {
 		for _, p := range facts {
-			v.add(p, false, true)
+			view.addSystem(p, false)
 		}
 	}
-	v.listed = slices.Sorted(maps.Keys(v.modes)) // directories before their content
-	for _, p := range v.listed {
-		if err := v.place(p); err != nil {
+	view.listed = slices.Sorted(maps.Keys(view.modes)) // directories before their content
+	for _, p := range view.listed {
+		if view.modes[p] == stage.Data && slices.ContainsFunc(view.below(p), func(inside string) bool {
+			return view.modes[inside] != stage.Hidden
+		}) {
+			return nil, fmt.Errorf("nothing in %q can be given to a program in another way", p)
+		}
+		if err := view.place(p); err != nil {
 			return nil, err
 		}
 	}
-	return v, nil
+	return view, nil
 }
 
-func (v *view) add(path string, write, system bool) {
-	v.rules = append(v.rules, landlock.Rule{Path: []byte(path), Write: write, System: system})
+// add adds a rule for a path in a mode.
+func (v *view) add(path string, mode int) {
+	v.rules = append(v.rules, landlock.Rule{Path: []byte(path), Write: mode == stage.Writable || mode == stage.Data,
+		NoExec: mode == stage.Data})
+}
+
+func (v *view) addSystem(path string, write bool) {
+	v.rules = append(v.rules, landlock.Rule{Path: []byte(path), Write: write, System: true})
 }
 
 // below returns the listed paths below a path that need another mode.
 func (v *view) below(path string) (list []string) {
 	mode := v.modes[path]
 	for _, p := range v.listed {
-		if strings.HasPrefix(p, path+"/") && v.modes[p] != mode &&
-			(mode == stage.Writable || v.modes[p] == stage.Hidden) {
+		if strings.HasPrefix(p, path+"/") && v.modes[p] != mode && (mode == stage.Writable || mode == stage.Data ||
+			v.modes[p] == stage.Hidden || v.modes[p] == stage.Data) {
 			list = append(list, p)
 		}
 	}
@@ -134,26 +164,39 @@ func (v *view) place(path string) error {
 		return nil
 	}
 	inside := v.below(path)
-	if v.mayMount && mode == stage.Writable {
-		v.mounts = append(v.mounts, stage.Mount{Path: []byte(path), How: stage.Writable})
+	missing := mode == stage.Writable && v.missing[path]
+	laid := missing && v.mayMount && !v.flat && v.canMount(inside) && unix.Access(path, unix.W_OK|unix.X_OK) == nil
+	switch {
+	case laid:
+		v.tops = append(v.tops, stage.Top{Path: []byte(path), Keep: raw(v.keep[path])})
+	case v.mayMount && (mode == stage.Writable || mode == stage.Data):
+		v.mounts = append(v.mounts, stage.Mount{Path: []byte(path), How: mode})
 	}
-	if len(inside) == 0 {
-		v.add(path, mode == stage.Writable, false)
+	if len(inside) == 0 && !missing {
+		v.add(path, mode)
 		return nil
 	}
-	if v.mayMount && v.canMount(inside) {
-		v.add(path, mode == stage.Writable, false)
+	if laid || v.mayMount && !missing && v.canMount(inside) {
+		if !laid { // the stage adds the rule for the directory that is laid out
+			v.add(path, mode)
+		}
 		for _, p := range inside {
-			v.mounts = append(v.mounts, stage.Mount{Path: []byte(p), How: v.modes[p]})
+			ofTop := laid && filepath.Dir(p) == path && slices.Contains(v.keep[path], filepath.Base(p))
+			if v.modes[p] != stage.Data && !ofTop { // else it is mounted by itself
+				v.mounts = append(v.mounts, stage.Mount{Path: []byte(p), How: v.modes[p]})
+			}
 		}
 		return nil
+	}
+	if missing {
+		v.closed = path
 	}
 	// A rule applies to everything below its path, so each entry of the directory gets its own rule, except entries
 	// that lead to listed paths.
 	if mode == stage.Writable && !slices.ContainsFunc(inside, func(p string) bool {
-		return v.modes[p] == stage.Hidden
+		return v.modes[p] == stage.Hidden || v.modes[p] == stage.Data
 	}) {
-		v.add(path, false, false)
+		v.add(path, stage.Readable)
 	}
 	return v.split(path, mode)
 }
@@ -186,13 +229,14 @@ func (v *view) split(dir string, mode int) error {
 		return fmt.Errorf("%q can't be read: %w", dir, err)
 	}
 	for _, e := range entries {
-		p := filepath.Join(dir, e.Name())
-		if _, listed := v.modes[p]; listed || e.Type()&os.ModeSymlink != 0 {
+		path := filepath.Join(dir, e.Name())
+		if _, listed := v.modes[path]; listed || e.Type()&os.ModeSymlink != 0 {
 			continue
 		}
-		onTheWay := slices.ContainsFunc(v.listed, func(other string) bool { return strings.HasPrefix(other, p+"/") })
+		onTheWay := slices.ContainsFunc(v.listed,
+			func(other string) bool { return strings.HasPrefix(other, path+"/") })
 		if onTheWay {
-			if err := v.split(p, mode); err != nil {
+			if err := v.split(path, mode); err != nil {
 				return err
 			}
 			continue
@@ -200,7 +244,7 @@ func (v *view) split(dir string, mode int) error {
 		if len(v.rules) > maxSplit {
 			return fmt.Errorf("%q has too many entries to hide some of them", dir)
 		}
-		v.add(p, mode == stage.Writable, false)
+		v.add(path, mode)
 	}
 	return nil
 }

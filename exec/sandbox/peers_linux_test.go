@@ -45,7 +45,10 @@ func TestAsUser(t *testing.T) {
 	}
 	dir, program := private(t)
 	c := exec.Command(program, "-test.v", "-test.run",
-		"^Test(Escapes|Given|AsGiven|Exit|Limits|Allocate|Written|Files|Daemon|Cancel|StageKilled|FilesOfOurs|Program|Many|Hosts|View|Offers|Refusals|NoStage|Terminal|AllNetwork|Most|Nested|DeniedFile)$")
+		"^Test(Escapes|Given|AsGiven|Exit|Limits|Allocate|Written|Files|Daemon|Cancel|StageKilled|"+
+			"FilesOfOurs|Program|Many|Hosts|View|Offers|Refusals|"+
+			"NoStage|Terminal|AllNetwork|Most|Nested|DeniedFile|"+
+			"Top|Keep|KeepCase|Meanwhile|Together|Ended|Flat|Unlaid|Killed)$")
 	c.Dir = dir
 	c.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}

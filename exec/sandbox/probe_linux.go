@@ -23,12 +23,13 @@ func (m *Machine) probe() Offers {
 	if len(m.self) == 0 {
 		return Offers{Best: floor.Unset, Parts: []Part{{Name: "second stage", Why: "missing in this program"}}}
 	}
-	o := Offers{Best: floor.Limits}
+	offers := Offers{Best: floor.Limits}
 	version, err := landlock.Version()
-	o.Parts = append(o.Parts, part("landlock", strconv.Itoa(version), err), part("seccomp", "filter", seccomp.Works()))
-	restricted := o.Parts[0].Works && o.Parts[1].Works
+	offers.Parts = append(offers.Parts, part("landlock", strconv.Itoa(version), err),
+		part("seccomp", "filter", seccomp.Works()))
+	restricted := offers.Parts[0].Works && offers.Parts[1].Works
 	if restricted {
-		o.Best = floor.Landlock
+		offers.Best = floor.Landlock
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
@@ -40,9 +41,9 @@ func (m *Machine) probe() Offers {
 	if err == nil && last.Failed != "" {
 		err = fmt.Errorf("%s: %w", last.Failed, last.Cause())
 	}
-	o.Parts = append(o.Parts, part("namespaces", how, err))
+	offers.Parts = append(offers.Parts, part("namespaces", how, err))
 	if restricted && err == nil {
-		o.Best, o.Hosts = floor.Namespace, true
+		offers.Best, offers.Hosts = floor.Namespace, true
 	}
 	g, err := newGroup(DefaultLimits())
 	group := part("cgroup", "", err)
@@ -50,8 +51,14 @@ func (m *Machine) probe() Offers {
 		group.Version = g.Version + " (" + strings.Join(g.Bounds, ", ") + ")"
 		g.Close()
 	}
-	o.Parts = append(o.Parts, group)
-	return o
+	offers.Parts = append(offers.Parts, group)
+	return offers
+}
+
+// confines reports whether the level landlock works.
+func confines() bool {
+	_, err := landlock.Version()
+	return err == nil && seccomp.Works() == nil
 }
 
 func part(name, version string, err error) Part {

@@ -73,23 +73,31 @@ func (g *gate) Read(p []byte) (int, error) {
 
 // run runs at the level that was asked for, or at the highest that works. An *UnavailableError means that the program
 // was not started; only then is a lower level tried.
-func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Ending, error) {
-	hosts := len(s.Network.Hosts) > 0
-	if hosts && s.Level >= floor.Landlock {
-		s.Level = floor.Namespace // a list of hosts needs a network of its own
+func (m *Machine) run(ctx context.Context, spec Spec, c proc.Command) (*Ending, error) {
+	hosts := len(spec.Network.Hosts) > 0
+	if hosts && spec.Level >= floor.Landlock {
+		spec.Level = floor.Namespace // a list of hosts needs a network of its own
 	}
-	least := s.Level
-	if s.Most {
-		s.Level = floor.Namespace
+	least := spec.Level
+	if spec.Most {
+		spec.Level = floor.Namespace
 	}
+	recovered, flat := spec.recover(), ""
 	for {
-		out, err := m.runAt(ctx, s, c)
-		if _, lacks := errors.AsType[*UnavailableError](err); !lacks || s.Level == least {
+		out, err := m.runAt(ctx, spec, c, flat)
+		if e, ok := errors.AsType[*unlaidError](err); ok && flat == "" {
+			flat = e.Error()
+			continue
+		}
+		if out != nil {
+			out.Asides = append(recovered, out.Asides...)
+		}
+		if _, lacks := errors.AsType[*UnavailableError](err); !lacks || spec.Level == least {
 			return out, err
 		}
-		s.Level--
+		spec.Level--
 		if hosts {
-			s.Level = floor.Limits // landlock can't limit the network to hosts
+			spec.Level = floor.Limits // landlock can't limit the network to hosts
 		}
 	}
 }
@@ -118,8 +126,8 @@ func (n Network) kind() int {
 
 // check returns the version of Landlock if a level needs one, or the missing means. Only making namespaces shows
 // whether they work.
-func (m *Machine) check(s Spec) (version int, err error) {
-	if s.Level < floor.Landlock {
+func (m *Machine) check(spec Spec) (version int, err error) {
+	if spec.Level < floor.Landlock {
 		return 0, nil
 	}
 	var missing []string
@@ -131,10 +139,10 @@ func (m *Machine) check(s Spec) (version int, err error) {
 		missing = append(missing, "seccomp: "+err.Error())
 	}
 	if missing != nil {
-		return 0, &UnavailableError{Level: s.Level, Missing: missing}
+		return 0, &UnavailableError{Level: spec.Level, Missing: missing}
 	}
-	if s.Most && s.Level >= floor.Namespace {
-		if e := m.lacks[s.Network.kind()].Load(); e != nil {
+	if spec.Most && spec.Level >= floor.Namespace {
+		if e := m.lacks[spec.Network.kind()].Load(); e != nil {
 			return 0, e
 		}
 	}
@@ -143,7 +151,7 @@ func (m *Machine) check(s Spec) (version int, err error) {
 
 // rlimits returns the kernel's limits for each process. The watch enforces the limits for all processes together, or,
 // if bound is set, a control group does.
-func rlimits(s Spec, bound bool) (list []stage.Rlimit) {
+func rlimits(spec Spec, bound bool) (list []stage.Rlimit) {
 	add := func(resource int, most, hard uint64) {
 		list = append(list, stage.Rlimit{Resource: uint64(resource), Most: most, Hard: hard})
 	}
@@ -155,26 +163,26 @@ func rlimits(s Spec, bound bool) (list []stage.Rlimit) {
 		add(resource, n, n)
 	}
 	most(unix.RLIMIT_CORE, 0)
-	if s.Level < floor.Limits {
+	if spec.Level < floor.Limits {
 		return list
 	}
 	// RLIMIT_DATA counts address space, and runtimes reserve much more than they use. A control group counts real
 	// memory.
 	data := uint64(unix.RLIM_INFINITY)
 	if !bound {
-		data = uint64(s.Limits.Memory) + 256<<20
+		data = uint64(spec.Limits.Memory) + 256<<20
 	}
 	// In a user namespace only the program's processes count. Elsewhere all of the user's processes do, so the limit
 	// only stops a fork bomb until the watch notices it.
-	processes := uint64(s.Limits.Processes) + 16<<10
-	if s.Level >= floor.Namespace {
-		processes = uint64(s.Limits.Processes) + spare
+	processes := uint64(spec.Limits.Processes) + 16<<10
+	if spec.Level >= floor.Namespace {
+		processes = uint64(spec.Limits.Processes) + spare
 	}
-	seconds := uint64((s.Limits.CPU + time.Second - 1) / time.Second)
+	seconds := uint64((spec.Limits.CPU + time.Second - 1) / time.Second)
 	most(unix.RLIMIT_DATA, data)
 	add(unix.RLIMIT_CPU, seconds, seconds+1)
-	most(unix.RLIMIT_FSIZE, uint64(s.Limits.Written))
-	most(unix.RLIMIT_NOFILE, uint64(s.Limits.Files))
+	most(unix.RLIMIT_FSIZE, uint64(spec.Limits.Written))
+	most(unix.RLIMIT_NOFILE, uint64(spec.Limits.Files))
 	most(unix.RLIMIT_MEMLOCK, 64<<10)
 	most(unix.RLIMIT_MSGQUEUE, 0)
 	most(unix.RLIMIT_RTPRIO, 0)

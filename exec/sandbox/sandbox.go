@@ -54,11 +54,18 @@ func (l Limits) OrDefaults() Limits {
 
 // A Spec is the sandbox of one run.
 type Spec struct {
-	Level   floor.Level // to enforce; Unset is None
-	Most    bool        // enforce also what else this machine can; the Ending says what
-	Read    []string    // absolute files and directories that may be read and executed
-	Write   []string    // that may be read, executed and written
-	Deny    []string    // that may not be used, though Read or Write has a directory above them
+	Level floor.Level // to enforce; Unset is None
+	Most  bool        // enforce also what else this machine can; the Ending says what
+	Read  []string    // absolute files and directories that may be read and executed
+	Write []string    // that may be read, executed and written
+	Data  []string    // that may be read and written, and not executed
+	Deny  []string    // that may not be used, though another list has a directory above them
+	// Keep lists files and directories that may be read and never changed, though their directory is in Write. If one
+	// is missing, the program can't create it.
+	Keep []string
+	// Stays is for a program that serves many calls. Where a path of Keep is missing, a program's new files come into
+	// the real directory when it ends, which would be too late: it can't create any beside that path.
+	Stays   bool
 	Network Network
 	Limits  Limits
 	// Trying is called before each attempt to start the program, with the means of that attempt. Once the program has
@@ -66,7 +73,7 @@ type Spec struct {
 	Trying func(level floor.Level, enforced []string) `json:"-"`
 }
 
-// A Machine runs programs in sandboxes. It may be used by many goroutines.
+// A Machine runs programs in sandboxes. It is safe for concurrent use.
 type Machine struct {
 	self   []string
 	env    []string
@@ -92,6 +99,10 @@ func New(o Options) *Machine {
 // Offers returns the means that this machine can enforce. The first call tries them.
 func (m *Machine) Offers() Offers { return m.offers() }
 
+// Confines reports whether the machine can limit a program to its files and keep it off the network. It is cheaper
+// than Offers.
+func (m *Machine) Confines() bool { return len(m.self) > 0 && confines() }
+
 // Offers lists the means that a machine can enforce.
 type Offers struct {
 	Best  floor.Level // the highest level that works
@@ -115,6 +126,8 @@ type Ending struct {
 	// the limit that ended the program: timeout, cancelled, memory, cpu, processes, output, written; or ""
 	Ended  string
 	Denied []string         // hosts that the proxy denied, such as "example.com:443"
+	Asides []string         // each says where a file is that others made or wrote too, in the directory of a Keep
+	Closed string           // why nothing could be created in the directory of a missing Keep; "" if it could
 	Usage  map[string]int64 // cpu_ms, max_rss, wall_ms, written, stdout_bytes, stderr_bytes
 }
 
@@ -136,19 +149,19 @@ func (e *UnavailableError) Fault() *fault.Error {
 
 // Run runs a program in a sandbox, and returns when it and everything that it started have ended. Ending by a limit or
 // by the context is no error but an Ending.
-func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Ending, error) {
-	s.Level = max(s.Level, floor.None)
-	s.Limits = s.Limits.OrDefaults()
+func (m *Machine) Run(ctx context.Context, spec Spec, command proc.Command) (*Ending, error) {
+	spec.Level = max(spec.Level, floor.None)
+	spec.Limits = spec.Limits.OrDefaults()
 	if len(m.self) == 0 {
-		return nil, &UnavailableError{Level: s.Level, Missing: []string{"second stage: missing in this program"}}
+		return nil, &UnavailableError{Level: spec.Level, Missing: []string{"second stage: missing in this program"}}
 	}
-	if err := c.Check(); err != nil {
+	if err := command.Check(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	return m.run(ctx, s, c)
+	return m.run(ctx, spec, command)
 }
 
 // trying says what a try will enforce.
@@ -216,13 +229,13 @@ type stream struct {
 	count int64
 }
 
-func (s *stream) Write(p []byte) (int, error) {
+func (s *stream) Write(data []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count += int64(len(p))
-	pass := p[:min(int64(len(p)), s.left)]
+	s.count += int64(len(data))
+	pass := data[:min(int64(len(data)), s.left)]
 	s.left -= int64(len(pass))
-	if len(pass) < len(p) {
+	if len(pass) < len(data) {
 		s.tooMuch()
 	}
 	if len(pass) > 0 && s.to != nil {
@@ -230,5 +243,5 @@ func (s *stream) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return len(p), nil
+	return len(data), nil
 }

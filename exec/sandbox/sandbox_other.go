@@ -22,27 +22,29 @@ func (m *Machine) probe() Offers {
 	return Offers{Best: floor.Limits, Parts: []Part{{Name: "landlock", Why: "only on Linux"}}}
 }
 
+func confines() bool { return false }
+
 // run enforces what can be enforced from outside: time and output.
-func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Ending, error) {
-	if s.Most {
-		s.Level = max(s.Level, floor.Limits)
+func (m *Machine) run(ctx context.Context, spec Spec, command proc.Command) (*Ending, error) {
+	if spec.Most {
+		spec.Level = max(spec.Level, floor.Limits)
 	}
-	if s.Level > floor.Limits {
-		return nil, &UnavailableError{Level: s.Level, Missing: []string{"landlock: only on Linux"}}
+	if spec.Level > floor.Limits {
+		return nil, &UnavailableError{Level: spec.Level, Missing: []string{"landlock: only on Linux"}}
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := s.supervise(ctx, &c, cancel)
-	defer v.release()
-	out := &Ending{Level: s.Level}
-	if s.Level >= floor.Limits {
+	supervisor := spec.supervise(ctx, &command, cancel)
+	defer supervisor.release()
+	out := &Ending{Level: spec.Level}
+	if spec.Level >= floor.Limits {
 		out.Enforced = []string{"wall", "output"}
 	}
-	s.trying(out)
-	exit, err := proc.Run(inner, c)
-	if out.Ended = v.reason(); exit == nil || err != nil && out.Ended == "" {
+	spec.trying(out)
+	exit, err := proc.Run(inner, command)
+	if out.Ended = supervisor.reason(); exit == nil || err != nil && out.Ended == "" {
 		return nil, err
 	}
-	out.Exit, out.Usage = *exit, v.usage(*exit)
+	out.Exit, out.Usage = *exit, supervisor.usage(*exit)
 	return out, nil
 }

@@ -50,13 +50,13 @@ func (m *Machine) start(spaces uintptr) (*second, error) {
 	}
 	_ = unix.SetNonblock(pair[0], true)
 	theirs := os.NewFile(uintptr(pair[1]), "control")
-	s := &second{conn: os.NewFile(uintptr(pair[0]), "control"), fd: pair[0], spaces: spaces, mounts: mounts(),
+	second := &second{conn: os.NewFile(uintptr(pair[0]), "control"), fd: pair[0], spaces: spaces, mounts: mounts(),
 		over: make(chan struct{})}
 	var ctx context.Context
-	ctx, s.kill = context.WithCancel(context.Background())
-	c := proc.Command{Path: m.self[0], Args: m.self[1:], Env: slices.Concat(stageEnv, m.env), Dir: "/",
+	ctx, second.kill = context.WithCancel(context.Background())
+	command := proc.Command{Path: m.self[0], Args: m.self[1:], Env: slices.Concat(stageEnv, m.env), Dir: "/",
 		Extra: []*os.File{theirs}}
-	c.Attr = func(a *syscall.SysProcAttr) {
+	command.Attr = func(a *syscall.SysProcAttr) {
 		a.Cloneflags = spaces
 		if spaces&unix.CLONE_NEWUSER != 0 {
 			a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
@@ -64,14 +64,14 @@ func (m *Machine) start(spaces uintptr) (*second, error) {
 			a.AmbientCaps = needed
 		}
 	}
-	c.Started = func(*os.Process) error { return theirs.Close() }
+	command.Started = func(*os.Process) error { return theirs.Close() }
 	go func() {
-		s.exit, s.err = proc.Run(ctx, c)
+		second.exit, second.err = proc.Run(ctx, command)
 		theirs.Close()
-		s.kill()
-		close(s.over)
+		second.kill()
+		close(second.over)
 	}()
-	return s, nil
+	return second, nil
 }
 
 // mounts returns this process's mount table. A stage keeps the mounts of the time when it was started.
@@ -243,25 +243,26 @@ func (p *pipes) finish() (err error) {
 
 // converse sends a plan to a second stage, and returns its last report, and whether the stage made the place. After
 // the report nothing of the program is left, and the stage ends by itself.
-func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, placed bool, exit *proc.Exit, err error) {
-	var p pipes
+func (m *Machine) converse(ctx context.Context, talk talk) (last stage.Report, placed bool, exit *proc.Exit,
+	err error) {
+	var pipes pipes
 	defer func() {
-		if copied := p.finish(); err == nil {
+		if copied := pipes.finish(); err == nil {
 			err = copied
 		}
 	}()
 	gate := &gate{placed: make(chan struct{}), over: make(chan struct{})}
 	defer close(gate.over)
-	files, err := t.standard(&p, gate)
+	files, err := talk.standard(&pipes, gate)
 	if err != nil {
 		return last, false, nil, err
 	}
-	s, err := m.second(t.spaces)
+	second, err := m.second(talk.spaces)
 	if err != nil {
 		return last, false, nil, err
 	}
-	unsent := stage.Send(s.conn, &t.plan, append(files, t.files...)...)
-	p.sent()
+	unsent := stage.Send(second.conn, &talk.plan, append(files, talk.files...)...)
+	pipes.sent()
 	over := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -269,11 +270,11 @@ func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, plac
 		case <-over:
 			return
 		case <-ctx.Done():
-		case <-t.stop:
+		case <-talk.stop:
 		}
 		// The stage kills the program and reports what it used.
-		_ = unix.Shutdown(s.fd, unix.SHUT_WR)
-		late := time.AfterFunc(hardEnd, s.kill)
+		_ = unix.Shutdown(second.fd, unix.SHUT_WR)
+		late := time.AfterFunc(hardEnd, second.kill)
 		<-over
 		late.Stop()
 	})
@@ -281,10 +282,10 @@ func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, plac
 	for said := unsent == nil; said; {
 		last = stage.Report{}
 		var received []*os.File
-		received, silent = stage.Receive(s.conn, &last)
+		received, silent = stage.Receive(second.conn, &last)
 		for _, f := range received {
-			if silent == nil && t.proxy != nil {
-				silent = t.proxy(f)
+			if silent == nil && talk.proxy != nil {
+				silent = talk.proxy(f)
 			}
 		}
 		switch {
@@ -292,22 +293,22 @@ func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, plac
 		case silent == nil && last.Placed && !placed:
 			placed = true
 			close(gate.placed)
-			m.expect(t.spaces, 1) // for the next run; it starts while this program runs
+			m.expect(talk.spaces, 1) // for the next run; it starts while this program runs
 		default:
 			said = false
 		}
 	}
 	close(over)
 	wait.Wait()
-	s.leave()
+	second.leave()
 	if silent == nil && unsent == nil {
 		if placed {
-			m.expect(t.spaces, 0) // the one started above may have waited too long
+			m.expect(talk.spaces, 0) // the one started above may have waited too long
 		}
 		return last, placed, nil, nil
 	}
-	<-s.over
-	if exit, err = s.exit, s.err; err == nil {
+	<-second.over
+	if exit, err = second.exit, second.err; err == nil {
 		err = silentEnd(exit, errors.Join(unsent, silent))
 	}
 	return last, placed, exit, err

@@ -178,7 +178,17 @@ var tries = map[string]func(a []string) error{
 		return nil
 	},
 	"children": func([]string) error { return exec.Command("/proc/self/exe", tryWord, "nothing").Run() },
-	"umask":    func([]string) error { return wantNumber(unix.Umask(0), 0o022) },
+	"start":    func(a []string) error { return exec.Command(a[0], tryWord, "nothing").Run() },
+	"map": func(a []string) error { // as the loader does
+		f, err := os.Open(a[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+		return err
+	},
+	"umask": func([]string) error { return wantNumber(unix.Umask(0), 0o022) },
 	"show": func(a []string) error {
 		data, err := os.ReadFile(a[0])
 		fmt.Printf("%s", data)
@@ -193,7 +203,48 @@ var tries = map[string]func(a []string) error{
 		_, input := io.Copy(os.Stdout, os.Stdin)
 		return errors.Join(err, f.Close(), input)
 	},
-	"nested":       nested,
+	"nested": nested,
+	"caller": caller,
+	"absent": func(a []string) error {
+		if _, err := os.Stat(a[0]); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("it exists: %w", err)
+		}
+		return nil
+	},
+	"await": func([]string) error {
+		fmt.Print("x")
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
+	},
+	"symlink": func(a []string) error { return os.Symlink("d", a[0]) },
+	"mkfifo":  func(a []string) error { return unix.Mkfifo(a[0], 0o600) },
+	"exchange": func(a []string) error {
+		return unix.Renameat2(unix.AT_FDCWD, a[0], unix.AT_FDCWD, a[1], unix.RENAME_EXCHANGE)
+	},
+	"bind-socket": func(a []string) error {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Bind(pair[0], &unix.SockaddrUnix{Name: a[0]})
+	},
+	"unlinked-file": func(a []string) error {
+		fd, err := unix.Open(".", unix.O_TMPFILE|unix.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), unix.AT_FDCWD, a[0],
+			unix.AT_SYMLINK_FOLLOW)
+	},
+	"btrfs": func(a []string) error {
+		fd, err := unix.Open(".", unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		var subvolume [4096]byte // BTRFS_IOC_SUBVOL_CREATE
+		copy(subvolume[8:], filepath.Base(a[0]))
+		return errnoOf(unix.SYS_IOCTL, uintptr(fd), 0x5000940e, uintptr(unsafe.Pointer(&subvolume)))
+	},
 	"exit":         func(a []string) error { n, _ := strconv.Atoi(a[0]); syscall.Exit(n); return nil },
 	"die":          func([]string) error { return die() },
 	"write-all":    func(a []string) error { return writeAll(a[0]) },
@@ -219,6 +270,9 @@ const tryWord = "__try"
 // try runs an attempt. The status is 0 if it succeeded, and 1 if it failed and printed why.
 func try(args []string) int {
 	f, ok := tries[args[0]]
+	if args[0] == "steps" {
+		f, ok = steps, true // it calls the others
+	}
 	if !ok {
 		fmt.Println("no such try")
 		return 3

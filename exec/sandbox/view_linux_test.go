@@ -34,12 +34,16 @@ func tree(t *testing.T, names ...string) string {
 func shown(v *view, base string) (list []string) {
 	for _, r := range v.rules {
 		if path, ok := strings.CutPrefix(string(r.Path), base); ok {
-			list = append(list, map[bool]string{false: "read ", true: "write "}[r.Write]+path)
+			how := map[bool]string{false: "read ", true: "write "}[r.Write]
+			if r.NoExec {
+				how = "data "
+			}
+			list = append(list, how+path)
 		}
 	}
 	for _, m := range v.mounts {
 		list = append(list, []string{"mount-write ", "mount-read ",
-			"mount-hide "}[m.How]+strings.TrimPrefix(string(m.Path), base))
+			"mount-hide ", "mount-data "}[m.How]+strings.TrimPrefix(string(m.Path), base))
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -75,6 +79,15 @@ func TestView(t *testing.T) {
 			"read /r/s/y, read /r/x"},
 		{"denied and given", Spec{Read: in("r"), Write: in("r"), Deny: in("r")}, "", ""},
 		{"read and write", Spec{Read: in("r"), Write: in("r")}, "write /r", "mount-write /r, write /r"},
+		{"data", Spec{Data: in("r")}, "data /r", "data /r, mount-data /r"},
+		{"data in what is read", Spec{Read: in("r"), Data: in("r/s")}, "data /r/s, read /r/x",
+			"data /r/s, mount-data /r/s, read /r"},
+		{"data in what is written", Spec{Write: in("p"), Data: in("p/src")}, "data /p/src, write /p/.ai, write /p/b",
+			"data /p/src, mount-data /p/src, mount-write /p, write /p"},
+		{"data in what is denied", Spec{Deny: in("p"), Data: in("p/src")}, "data /p/src",
+			"data /p/src, mount-data /p/src"},
+		{"data with something denied", Spec{Data: in("r"), Deny: in("r/s/k")}, "data /r/s/y, data /r/x",
+			"data /r, mount-data /r, mount-hide /r/s/k"},
 		{"a file", Spec{Write: in("p/b")}, "write /p/b", "mount-write /p/b, write /p/b"},
 	} {
 		for mayMount, want := range map[bool]string{false: c.rules, true: c.mounts} {
@@ -98,6 +111,17 @@ func TestView(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%q ", path)) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
+// TestDataAlone: what is in Data would be executable in another list.
+func TestDataAlone(t *testing.T) {
+	base := tree(t, "d/a")
+	for _, s := range []Spec{{Read: []string{base + "/d/a"}}, {Write: []string{base + "/d/a"}}} {
+		s.Data = []string{base + "/d"}
+		if _, err := newView(s, true); err == nil || !strings.Contains(err.Error(), "in another way") {
+			t.Errorf("%+v: %v", s, err)
 		}
 	}
 }

@@ -72,36 +72,36 @@ func (d *document) append() ([]byte, error) {
 }
 
 // parse accepts exactly the bytes that append writes.
-func parse(b []byte) (*document, error) {
-	d := new(document)
-	if err := json.Unmarshal(b, d); err != nil {
+func parse(data []byte) (*document, error) {
+	document := new(document)
+	if err := json.Unmarshal(data, document); err != nil {
 		return nil, errors.New("it is not JSON of secrets") // the error could repeat a value
 	}
-	if d.Format != format {
-		return nil, fmt.Errorf("unsupported format %.40q: expected %s", d.Format, format)
+	if document.Format != format {
+		return nil, fmt.Errorf("unsupported format %.40q: expected %s", document.Format, format)
 	}
-	for i, e := range d.Secrets {
-		_, err := Variable(e.Name)
+	for i, entry := range document.Secrets {
+		_, err := Variable(entry.Name)
 		if err == nil {
-			err = record.CheckText("from", e.From)
+			err = record.CheckText("from", entry.From)
 		}
-		if err == nil && !e.Keyring {
-			err = Check(e.Name, e.Value)
+		if err == nil && !entry.Keyring {
+			err = Check(entry.Name, entry.Value)
 		}
-		if err == nil && i > 0 && d.Secrets[i-1].Name >= e.Name {
+		if err == nil && i > 0 && document.Secrets[i-1].Name >= entry.Name {
 			err = errors.New("the names are not sorted")
 		}
 		if err != nil {
 			return nil, err
 		}
-		if e.Keyring && e.Value != "" {
+		if entry.Keyring && entry.Value != "" {
 			return nil, errors.New("it has a value that is in the keyring")
 		}
 	}
-	if again, err := d.append(); err != nil || !bytes.Equal(again, b) || len(d.Secrets) > MaxSecrets {
+	if again, err := document.append(); err != nil || !bytes.Equal(again, data) || len(document.Secrets) > MaxSecrets {
 		return nil, errors.New("it is not in canonical form")
 	}
-	return d, nil
+	return document, nil
 }
 
 // read returns the document; a missing file is an empty one.
@@ -216,7 +216,7 @@ func (s *Store) write(d *document) error {
 }
 
 // encrypt encrypts with the directory's key, which it creates on first use. The caller holds the lock.
-func (s *Store) encrypt(b []byte) ([]byte, error) {
+func (s *Store) encrypt(data []byte) ([]byte, error) {
 	identity, err := s.identity()
 	if errors.Is(err, fs.ErrNotExist) {
 		if identity, err = age.GenerateX25519Identity(); err == nil {
@@ -229,7 +229,7 @@ func (s *Store) encrypt(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := age.Encrypt(&out, identity.Recipient())
 	if err == nil {
-		_, err = w.Write(b)
+		_, err = w.Write(data)
 	}
 	if err == nil {
 		err = w.Close()

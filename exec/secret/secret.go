@@ -106,7 +106,7 @@ func usable(name, value string) (string, error) {
 	return value, nil
 }
 
-// A Store is a user's secrets. It is immutable, and safe for many goroutines and processes.
+// A Store is a user's secrets. It is immutable, and safe for concurrent use, also by many processes.
 type Store struct {
 	Dir     string
 	Keyring Keyring                      // optional
@@ -173,41 +173,45 @@ func (s *Store) List() ([]Secret, error) {
 
 // Set stores the value of a secret durably, in the keyring unless the system has none or inFile is set, and returns
 // the new record.
-func (s *Store) Set(ctx context.Context, e Secret, value string, inFile bool) (Secret, error) {
-	if _, err := Variable(e.Name); err != nil {
-		return e, err
+func (s *Store) Set(ctx context.Context, secret Secret, value string, inFile bool) (Secret, error) {
+	if _, err := Variable(secret.Name); err != nil {
+		return secret, err
 	}
-	if err := Check(e.Name, value); err != nil {
-		return e, err
+	if err := Check(secret.Name, value); err != nil {
+		return secret, err
 	}
-	e.Set, e.Expires, e.Keyring = s.Now().UTC().Truncate(time.Second), e.Expires.UTC().Truncate(time.Second), false
-	return e, s.change(ctx, func(d *document) error {
+	secret.Set, secret.Expires, secret.Keyring = s.Now().UTC().Truncate(time.Second),
+		secret.Expires.UTC().Truncate(time.Second), false
+	return secret, s.change(ctx, func(document *document) error {
 		if !inFile && s.Keyring != nil {
-			_, err := s.asked(ctx, e.Name, func(k Keyring) (string, error) { return "", k.Set(e.Name, value) })
+			_, err := s.asked(ctx, secret.Name, func(k Keyring) (string, error) {
+				return "",
+					k.Set(secret.Name, value)
+			})
 			if err != nil && !errors.Is(err, ErrNoKeyring) {
 				return err
 			}
-			e.Keyring = err == nil
+			secret.Keyring = err == nil
 		}
-		was := d.find(e.Name)
-		if was != nil && was.Keyring && !e.Keyring {
-			if err := s.forget(ctx, e.Name); err != nil {
+		was := document.find(secret.Name)
+		if was != nil && was.Keyring && !secret.Keyring {
+			if err := s.forget(ctx, secret.Name); err != nil {
 				return err
 			}
 		}
-		now := entry{Secret: e}
-		if !e.Keyring {
+		now := entry{Secret: secret}
+		if !secret.Keyring {
 			now.Value = value
 		}
 		if was != nil {
 			*was = now
 			return nil
 		}
-		if len(d.Secrets) == MaxSecrets {
-			return badName(e.Name, fmt.Sprintf("there are already %d secrets", MaxSecrets))
+		if len(document.Secrets) == MaxSecrets {
+			return badName(secret.Name, fmt.Sprintf("there are already %d secrets", MaxSecrets))
 		}
-		d.Secrets = append(d.Secrets, now)
-		slices.SortFunc(d.Secrets, func(a, b entry) int { return cmp.Compare(a.Name, b.Name) })
+		document.Secrets = append(document.Secrets, now)
+		slices.SortFunc(document.Secrets, func(a, b entry) int { return cmp.Compare(a.Name, b.Name) })
 		return nil
 	})
 }

@@ -60,16 +60,17 @@ func Left(tokens *Tokens, principal, tenant string, asked time.Time) (why string
 
 // Handle serves a path to tokens with a scope. The context of a request ends with the client's connection, with its
 // token, and after the grace when the server ends.
-func (s *Server) Handle(path string, scope Scope, h http.Handler) {
-	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+func (s *Server) Handle(path string, scope Scope, handler http.Handler) {
+	s.mux.HandleFunc(path, func(response http.ResponseWriter, request *http.Request) {
 		defer s.recovered()
-		t, status, err := s.admit(r, scope)
+		t, status, err := s.admit(request, scope)
 		if err != nil {
-			Refuse(w, status, err)
+			Refuse(response, status, err)
 			return
 		}
 		defer s.leave(t)
-		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), admittedKey{}, admitted{t, s.streams}))
+		ctx, cancel := context.WithCancelCause(context.WithValue(request.Context(), admittedKey{},
+			admitted{t, s.streams}))
 		defer cancel(nil)
 		l := &live{t, cancel}
 		s.mu.Lock()
@@ -80,7 +81,7 @@ func (s *Server) Handle(path string, scope Scope, h http.Handler) {
 			delete(s.live, l)
 			s.mu.Unlock()
 		}()
-		h.ServeHTTP(w, r.WithContext(ctx))
+		handler.ServeHTTP(response, request.WithContext(ctx))
 	})
 }
 
@@ -105,31 +106,31 @@ func (s *Server) admit(r *http.Request, scope Scope) (*Token, int, error) {
 	if err != nil {
 		return nil, http.StatusUnauthorized, err
 	}
-	t, err := s.o.Tokens.Check(secret)
+	token, err := s.o.Tokens.Check(secret)
 	switch {
 	case err != nil && fault.CodeOf(err) == fault.AuthFailed:
 		return nil, http.StatusUnauthorized, err
 	case err != nil:
 		s.o.Warn(err) // the client needn't know where the tokens are
 		return nil, http.StatusServiceUnavailable, fault.New(fault.Unavailable, "the server can't read its tokens")
-	case !t.Has(scope):
-		return nil, http.StatusForbidden, fault.New(fault.Denied, "the token %q has no scope %q", t.Name,
+	case !token.Has(scope):
+		return nil, http.StatusForbidden, fault.New(fault.Denied, "the token %q has no scope %q", token.Name,
 			scope).On("scope", string(scope)).
 			Try(fault.Command("rye serve token add NAME --scope", string(scope)))
 	}
-	if wait := s.rates.take(t.Digest); wait > 0 {
+	if wait := s.rates.take(token.Digest); wait > 0 {
 		return nil, http.StatusTooManyRequests, fault.New(fault.RateLimited,
-			"the token %q has sent more than %d requests in a minute", t.Name, s.o.Rate).
+			"the token %q has sent more than %d requests in a minute", token.Name, s.o.Rate).
 			On("retry_after", math.Ceil(wait.Seconds()))
 	}
-	if err := s.enter(t); err != nil {
+	if err := s.enter(token); err != nil {
 		return nil, http.StatusServiceUnavailable, err
 	}
-	return t, 0, nil
+	return token, 0, nil
 }
 
 // enter counts a request that begins, or refuses it. One token has at most half of all.
-func (s *Server) enter(t *Token) error {
+func (s *Server) enter(token *Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -137,11 +138,11 @@ func (s *Server) enter(t *Token) error {
 		return fault.New(fault.Unavailable, "the server is ending")
 	case s.running >= s.o.Most:
 		return fault.New(fault.Busy, "the server has %d requests already", s.o.Most)
-	case s.of[t.Digest] >= max(1, s.o.Most/2):
-		return fault.New(fault.Busy, "the token %q has %d requests already", t.Name, s.of[t.Digest])
+	case s.of[token.Digest] >= max(1, s.o.Most/2):
+		return fault.New(fault.Busy, "the token %q has %d requests already", token.Name, s.of[token.Digest])
 	}
 	s.running++
-	s.of[t.Digest]++
+	s.of[token.Digest]++
 	return nil
 }
 
@@ -175,22 +176,22 @@ func bearer(r *http.Request) (string, error) {
 }
 
 // Refuse answers a request with an error.
-func Refuse(w http.ResponseWriter, status int, err error) {
-	o := fault.Of(err).Object()
-	h := w.Header()
+func Refuse(response http.ResponseWriter, status int, err error) {
+	object := fault.Of(err).Object()
+	header := response.Header()
 	switch status {
 	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", `Bearer realm="rye"`)
+		header.Set("WWW-Authenticate", `Bearer realm="rye"`)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		after := 1.0
-		if details, ok := o.Details.(map[string]any); ok {
+		if details, ok := object.Details.(map[string]any); ok {
 			if seconds, ok := details["retry_after"].(float64); ok {
-				after = max(1, seconds)
+				after = seconds
 			}
 		}
-		h.Set("Retry-After", strconv.Itoa(int(after)))
+		header.Set("Retry-After", strconv.Itoa(int(after)))
 	}
-	write(w, status, map[string]any{"success": false, "error": o})
+	write(response, status, map[string]any{"success": false, "error": object})
 }
 
 // health answers whether a server is well. Why it isn't is for its log, not for strangers.
@@ -239,12 +240,9 @@ func (r *rates) take(id string) (wait time.Duration) {
 	}
 	b := r.spent[id]
 	b.used = max(0, b.used-now.Sub(b.at).Minutes()*float64(r.most))
-	b.at = now
 	if b.used+1 > float64(r.most) {
-		r.spent[id] = b
 		return time.Duration((b.used + 1 - float64(r.most)) / float64(r.most) * float64(time.Minute))
 	}
-	b.used++
-	r.spent[id] = b
+	r.spent[id] = bucket{b.used + 1, now}
 	return 0
 }

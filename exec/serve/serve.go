@@ -73,40 +73,41 @@ type live struct {
 }
 
 // Listen opens the listener. Nothing is answered before Run.
-func Listen(o Options) (*Server, error) {
-	o.Rate, o.Most, o.Grace, o.Look = cmp.Or(o.Rate, rate), cmp.Or(o.Most, most), cmp.Or(o.Grace, grace),
-		cmp.Or(o.Look, look)
-	o.Head = cmp.Or(o.Head, head)
-	address, err := o.address()
+func Listen(options Options) (*Server, error) {
+	options.Rate, options.Most, options.Grace, options.Look = cmp.Or(options.Rate, rate),
+		cmp.Or(options.Most, most), cmp.Or(options.Grace, grace),
+		cmp.Or(options.Look, look)
+	options.Head = cmp.Or(options.Head, head)
+	address, err := options.address()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, mux: http.NewServeMux(), live: map[*live]bool{}, of: map[string]int{},
-		rates: rates{most: o.Rate, now: o.Now}}
-	for _, name := range o.Hosts {
-		s.hosts.more = append(s.hosts.more, strings.ToLower(strings.TrimSuffix(name, ".")))
+	server := &Server{o: options, mux: http.NewServeMux(), live: map[*live]bool{}, of: map[string]int{},
+		rates: rates{most: options.Rate, now: options.Now}}
+	for _, name := range options.Hosts {
+		server.hosts.more = append(server.hosts.more, strings.ToLower(strings.TrimSuffix(name, ".")))
 	}
-	if o.Certificate != nil {
-		s.hosts.leaf = o.Certificate.Leaf
+	if options.Certificate != nil {
+		server.hosts.leaf = options.Certificate.Leaf
 	}
-	if s.listener, err = net.Listen("tcp", address); err != nil {
-		return nil, fault.New(fault.Unavailable, "can't listen on %q: %v", o.Listen, cause(err)).On("listen",
-			o.Listen).From(err).
+	if server.listener, err = net.Listen("tcp", address); err != nil {
+		return nil, fault.New(fault.Unavailable, "can't listen on %q: %v", options.Listen, cause(err)).On("listen",
+			options.Listen).From(err).
 			Try(fault.Command("rye serve --listen", withPort(address, "0")))
 	}
-	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && !at.IP.IsUnspecified() {
-		s.hosts.own = at.IP
+	if at, ok := server.listener.Addr().(*net.TCPAddr); ok && !at.IP.IsUnspecified() {
+		server.hosts.own = at.IP
 	}
-	s.streams, s.stop = context.WithCancel(context.Background())
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, nil) })
-	s.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		err := o.Ready()
-		if s.draining.Load() {
+	server.streams, server.stop = context.WithCancel(context.Background())
+	server.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, nil) })
+	server.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		err := options.Ready()
+		if server.draining.Load() {
 			err = errors.New("the server is ending")
 		}
 		health(w, err)
 	})
-	return s, nil
+	return server, nil
 }
 
 // cause returns the system's error of a failure, without the address.

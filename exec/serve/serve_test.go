@@ -167,6 +167,10 @@ func TestAdmission(t *testing.T) {
 		{"evil origin", header("Origin", "http://evil.example"), 403, "PERMISSION_DENIED"},
 		{"another port", header("Origin", "http://127.0.0.1:1"), 403, "PERMISSION_DENIED"},
 		{"no origin", header("Origin", "null"), 403, "PERMISSION_DENIED"},
+		{"no page", header("Origin", strings.Replace(w.url, "http", "ftp", 1)), 403, "PERMISSION_DENIED"},
+		{"an extension", header("Origin", strings.Replace(w.url, "http", "chrome-extension", 1)), 403,
+			"PERMISSION_DENIED"},
+		{"no address", header("Origin", "http://[::1"), 403, "PERMISSION_DENIED"},
 		{"two origins", header("Origin", w.url, "http://evil.example"), 403, "PERMISSION_DENIED"},
 	} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "DELETE"} {
@@ -182,6 +186,11 @@ func TestAdmission(t *testing.T) {
 				if strings.HasPrefix(name, "Access-Control-") {
 					t.Error(c.what, name)
 				}
+			}
+			// A browser or proxy that keeps or guesses at an answer shows it to others.
+			if c.code != "" && (r.Header.Get("Content-Type") != "application/json" ||
+				r.Header.Get("Cache-Control") != "no-store" || r.Header.Get("X-Content-Type-Options") != "nosniff") {
+				t.Error(c.what, r.Header)
 			}
 			if strings.Contains(body, w.secret) || strings.Contains(body, gone) {
 				t.Errorf("%s: the answer has the token: %s", c.what, body)
@@ -289,6 +298,52 @@ func TestMost(t *testing.T) {
 	go func() { <-busy; release <- true }()
 	if r, _ := w.do("GET", "/do", nil); r.StatusCode != 200 {
 		t.Error(r.Status)
+	}
+}
+
+// TestFull: a server with as many requests as it may have refuses the next, also of another token. Without that bound
+// a few tokens together take all of its memory.
+func TestFull(t *testing.T) {
+	for most, tokens := range map[int]int{1: 1, 2: 2} {
+		busy, release := make(chan bool), make(chan bool)
+		w := start(t, func(_ http.ResponseWriter, r *http.Request) {
+			if serve.CallerOf(r.Context()).Name != "ci" {
+				busy <- true
+				<-release
+			}
+		}, func(o *serve.Options) { o.Most = most })
+		ended := make(chan int)
+		for i := range tokens {
+			secret := w.add(fmt.Sprint("busy", i), serve.Call)
+			go func() {
+				r, _ := w.do("GET", "/do", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+secret) })
+				ended <- r.StatusCode
+			}()
+			<-busy
+		}
+		// Connections have their own bound: this one uses the last.
+		r, body := w.do("GET", "/do", nil)
+		if r.StatusCode != 503 || code(body) != "BUSY" || !strings.Contains(body, "the server has") {
+			t.Error(most, r.Status, body)
+		}
+		for range tokens {
+			release <- true
+			if got := <-ended; got != 200 {
+				t.Error(got)
+			}
+		}
+	}
+}
+
+// TestNamed: a server has the names that its owner gives it, however a client writes them. Behind a proxy nothing
+// works otherwise.
+func TestNamed(t *testing.T) {
+	w := start(t, ok, func(o *serve.Options) { o.Hosts = []string{"Agents.Example."} })
+	for host, want := range map[string]int{"agents.example": 200, "AGENTS.example.:443": 200, "x.agents.example": 403,
+		"localhost": 200} {
+		if r, body := w.do("GET", "/do", func(r *http.Request) { r.Host = host }); r.StatusCode != want {
+			t.Error(host, r.Status, body)
+		}
 	}
 }
 
@@ -468,6 +523,9 @@ func TestTLS(t *testing.T) {
 	w := start(t, ok, func(o *serve.Options) {
 		o.Listen, o.Certificate = ":0", certificate
 	})
+	if !strings.HasPrefix(w.url, "https://") {
+		t.Error(w.url)
+	}
 	w.url = "https://127.0.0.1" + w.url[strings.LastIndex(w.url, ":"):]
 	w.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	for host, want := range map[string]int{"": 200, "agents.example": 200, "AGENTS.example:443": 200, "localhost": 403,

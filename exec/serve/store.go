@@ -28,7 +28,7 @@ const (
 	maxFile  = 1 << 20
 )
 
-// A Tokens is the tokens of a user. It is safe for many goroutines and processes.
+// A Tokens is the tokens of a user. It is safe for concurrent use, also by many processes.
 type Tokens struct {
 	Dir string // private
 	Now func() time.Time
@@ -50,30 +50,28 @@ func OpenTokens(state string, now func() time.Time) *Tokens {
 }
 
 // Add keeps a token under its name, and returns its secret, which is nowhere else.
-func (s *Tokens) Add(ctx context.Context, t Token) (secret string, err error) {
+func (s *Tokens) Add(ctx context.Context, token Token) (secret string, err error) {
 	secret = generate()
-	t.Digest, t.Created = digest(secret), s.Now().UTC().Truncate(time.Second)
-	if !t.Expires.IsZero() {
-		t.Expires = t.Expires.UTC().Truncate(time.Second)
-	}
-	if err := t.check(); err != nil {
+	token.Digest, token.Created = digest(secret), s.Now().UTC().Truncate(time.Second)
+	token.Expires = token.Expires.UTC().Truncate(time.Second)
+	if err := token.check(); err != nil {
 		return "", err
 	}
 	return secret, s.change(ctx, func(all []Token) ([]Token, error) {
-		if at(all, t.Name) >= 0 {
-			return nil, fault.New(fault.Conflict, "there is a token %q already", t.Name).On("token",
-				t.Name).Permanent().
-				Try(fault.Command("rye serve token remove", t.Name))
+		if at(all, token.Name) >= 0 {
+			return nil, fault.New(fault.Conflict, "there is a token %q already", token.Name).On("token",
+				token.Name).Permanent().
+				Try(fault.Command("rye serve token remove", token.Name))
 		}
 		if len(all) == MostTokens {
 			return nil, fault.New(fault.Limit, "there are %d tokens, and no more are possible",
 				MostTokens).Try("rye serve token list")
 		}
 		i := 0
-		for i < len(all) && all[i].Name < t.Name {
+		for i < len(all) && all[i].Name < token.Name {
 			i++
 		}
-		return append(all[:i:i], append([]Token{t}, all[i:]...)...), nil
+		return append(all[:i:i], append([]Token{token}, all[i:]...)...), nil
 	})
 }
 
@@ -191,18 +189,18 @@ func (s *Tokens) read() ([]Token, fs.FileInfo, error) {
 	} else if err != nil {
 		return nil, nil, err
 	}
-	f, err := osfile.OpenPrivate(path, true)
+	file, err := osfile.OpenPrivate(path, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close()
-	fi, err := f.Stat()
+	defer file.Close()
+	fi, err := file.Stat()
 	var b []byte
 	if err == nil {
-		b, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+		b, err = io.ReadAll(io.LimitReader(file, maxFile+1))
 	}
 	if err != nil {
 		return nil, nil, err
@@ -226,31 +224,32 @@ func encode(all []Token) ([]byte, error) {
 }
 
 // parse reads what encode writes, and nothing else.
-func parse(b []byte) ([]Token, error) {
-	var d document
-	if len(b) > maxFile {
+func parse(data []byte) ([]Token, error) {
+	var document document
+	if len(data) > maxFile {
 		return nil, fmt.Errorf("it has more than %d bytes", maxFile)
 	}
-	if err := json.Unmarshal(b, &d); err != nil {
+	if err := json.Unmarshal(data, &document); err != nil {
 		return nil, errors.New("it is not JSON of tokens")
 	}
-	if d.Format != format {
-		return nil, fmt.Errorf("unsupported format %.40q: expected %s", d.Format, format)
+	if document.Format != format {
+		return nil, fmt.Errorf("unsupported format %.40q: expected %s", document.Format, format)
 	}
-	for i := range d.Tokens {
-		t := &d.Tokens[i]
+	for i := range document.Tokens {
+		t := &document.Tokens[i]
 		if err := t.check(); err != nil {
 			return nil, err
 		}
 		if _, err := cas.ParseDigest(t.Digest); err != nil {
 			return nil, err
 		}
-		if i > 0 && strings.Compare(d.Tokens[i-1].Name, t.Name) >= 0 {
+		if i > 0 && strings.Compare(document.Tokens[i-1].Name, t.Name) >= 0 {
 			return nil, errors.New("the names are not sorted")
 		}
 	}
-	if again, err := encode(d.Tokens); err != nil || !bytes.Equal(again, b) || len(d.Tokens) > MostTokens {
+	if again, err := encode(document.Tokens); err != nil || !bytes.Equal(again, data) ||
+		len(document.Tokens) > MostTokens {
 		return nil, errors.New("it is not in canonical form")
 	}
-	return d.Tokens, nil
+	return document.Tokens, nil
 }

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -37,14 +38,16 @@ func TestStore(t *testing.T) {
 	if all, err := s.List(); err != nil || len(all) != 0 {
 		t.Fatal(all, err)
 	}
-	b := add(t, s, serve.Token{Name: "b", Tenant: "acme", Expires: now.Add(time.Hour)})
+	b := add(t, s, serve.Token{Name: "b", Tenant: "acme",
+		Expires: now.Add(time.Hour).In(time.FixedZone("east", 3600))})
 	a := add(t, s, serve.Token{Name: "a", Scopes: []serve.Scope{serve.Call, serve.Admin}})
 	if a == b || len(a) != 47 || !strings.HasPrefix(a, "rye_") {
 		t.Error(a, b)
 	}
 	all, err := s.List()
 	if err != nil || len(all) != 2 || all[0].Name != "a" || all[1].Tenant != "acme" ||
-		!all[1].Created.Equal(now.Truncate(time.Second)) {
+		all[1].Created != now.Truncate(time.Second) || !all[0].Expires.IsZero() ||
+		all[1].Expires != now.Truncate(time.Second).Add(time.Hour) {
 		t.Fatal(all, err)
 	}
 	path := filepath.Join(s.Dir, "tokens.json")
@@ -163,6 +166,125 @@ func TestDamaged(t *testing.T) {
 		if before != nil || (err == nil) != safe || err != nil && fault.CodeOf(err) != fault.Denied {
 			t.Error(fi.Mode(), dir.Mode(), before, err)
 		}
+	}
+}
+
+// TestLeft: a call that waited for its approval is made only if its caller's token still opens calls. Otherwise a
+// person whose token was taken away gets what they asked for before.
+func TestLeft(t *testing.T) {
+	s := store(t)
+	add(t, s, serve.Token{Name: "ci", Tenant: "acme", Expires: now.Add(time.Hour)})
+	add(t, s, serve.Token{Name: "approver", Tenant: "acme", Scopes: []serve.Scope{serve.Approve}})
+	late := &serve.Tokens{Dir: s.Dir, Now: func() time.Time { return now.Add(time.Hour) }}
+	for _, c := range []struct {
+		tokens            *serve.Tokens
+		principal, tenant string
+		asked             time.Time
+		made              bool
+	}{
+		{s, "ann", "", now, true},
+		{s, "token:ci", "acme", now, true},
+		{s, "token:ci", "acme", now.Truncate(time.Second), true},
+		{s, "token:ci", "acme", now.Add(-time.Minute), false}, // the name was another token's
+		{s, "token:ci", "other", now, false},
+		{s, "token:approver", "acme", now, false},
+		{s, "token:gone", "acme", now, false},
+		{late, "token:ci", "acme", now, false},
+	} {
+		why, err := serve.Left(c.tokens, c.principal, c.tenant, c.asked)
+		if err != nil || (why == "") != c.made {
+			t.Errorf("%s of %q at %s: %q, %v", c.principal, c.tenant, c.asked, why, err)
+		}
+	}
+	if got, err := s.Find("ci"); err != nil || got == nil || got.Name != "ci" {
+		t.Error(got, err)
+	}
+	damage(t, s.Dir)
+	if why, err := serve.Left(s, "token:ci", "acme", now); err == nil || why != "" {
+		t.Errorf("the tokens can't be read: %q, %v", why, err)
+	}
+}
+
+// TestSeen: a server that has read the tokens sees each change of the file, also within one tick of its clock. A token
+// that was removed opens it otherwise.
+func TestSeen(t *testing.T) {
+	s := store(t)
+	secret := add(t, s, serve.Token{Name: "ci"})
+	other := store(t)
+	add(t, other, serve.Token{Name: "ci"})
+	path, from := filepath.Join(s.Dir, "tokens.json"), filepath.Join(other.Dir, "tokens.json")
+	mine, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := os.ReadFile(from)
+	if err != nil || len(theirs) != len(mine) {
+		t.Fatal(len(theirs), err)
+	}
+	same := func(path string) error { return os.Chtimes(path, now, now) }
+	for name, change := range map[string]func() error{
+		"another file":    func() error { return errors.Join(same(from), os.Rename(from, path)) },
+		"another content": func() error { return os.WriteFile(path, theirs, 0o600) },
+		"another size": func() error {
+			return errors.Join(os.WriteFile(path, append(theirs, '\n'), 0o600), same(path))
+		},
+		"for all to read": func() error {
+			if runtime.GOOS == "windows" {
+				return os.Remove(path)
+			}
+			return os.Chmod(path, 0o644)
+		},
+		"none": func() error { return os.Remove(path) },
+	} {
+		if err := errors.Join(os.WriteFile(from, theirs, 0o600), os.RemoveAll(path), os.WriteFile(path, mine, 0o600),
+			same(path)); err != nil {
+			t.Fatal(err)
+		}
+		s := &serve.Tokens{Dir: s.Dir, Now: s.Now}
+		if _, err := s.Check(secret); err != nil {
+			t.Fatalf("%s: before it %v", name, err)
+		}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Check(secret); err == nil {
+			t.Errorf("%s: the old token is valid", name)
+		}
+	}
+}
+
+// TestMostTokens: there are a thousand tokens at most, in the file too.
+func TestMostTokens(t *testing.T) {
+	s := store(t)
+	secret := add(t, s, serve.Token{Name: "ci"})
+	path := filepath.Join(s.Dir, "tokens.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := func(n int) {
+		first := strings.Index(string(text), "{\"created") // the one token
+		one := string(text[first : len(text)-2])
+		var all []string
+		for i := range n - 1 {
+			all = append(all, strings.Replace(one, `"ci"`, fmt.Sprintf(`"a%06d"`, i), 1))
+		}
+		whole := string(text[:first]) + strings.Join(append(all, one), ",") + string(text[len(text)-2:])
+		if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(serve.MostTokens)
+	if _, err := s.Check(secret); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Add(t.Context(), serve.Token{Name: "b", Scopes: []serve.Scope{serve.Call}}); fault.CodeOf(err) !=
+		fault.Limit {
+		t.Error(err)
+	}
+	fill(serve.MostTokens + 1)
+	if _, err := s.Check(secret); fault.CodeOf(err) != fault.Parsing {
+		t.Error(err)
 	}
 }
 

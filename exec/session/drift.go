@@ -90,6 +90,12 @@ func (s *Session) drift(ctx context.Context, current *workspace.Lock, o drift.Op
 	if edited {
 		failure.Try(diff)
 	}
+	for _, d := range found {
+		if it := s.movedTo(ctx, o, d); it != nil && !current.User {
+			useMv(failure, current, d.Ref, d.Path, it)
+			break
+		}
+	}
 	return failure
 }
 
@@ -117,10 +123,10 @@ func accepting(current *workspace.Lock, found []*drift.Difference, outlived []st
 }
 
 // notLocked adds to the error the commands that lock the tool.
-func (s *Session) notLocked(ctx context.Context, current *workspace.Lock, o drift.Options,
+func (s *Session) notLocked(ctx context.Context, current *workspace.Lock, options drift.Options,
 	no *lock.NotLockedError) error {
 	from := ""
-	it, missing := o.Working.Find(ctx, no.Ref)
+	it, missing := options.Working.Find(ctx, no.Ref)
 	if missing == nil && it.Space.Level == ai.System {
 		from = it.Space.Label
 	} else if missing != nil {
@@ -134,7 +140,12 @@ func (s *Session) notLocked(ctx context.Context, current *workspace.Lock, o drif
 		return r.Match(no.Ref, file.FromProject)
 	})
 	failure := fault.Of(no)
-	draft := missing == nil && from == "" && o.Admit.Require(ctx, it, policy.ToUse) != nil
+	if missing == nil && it.Space.Level == ai.Project {
+		if old := movedFrom(current, it); old != nil {
+			defer useMv(failure, current, old.Ref, old.Path, it)
+		}
+	}
+	draft := missing == nil && from == "" && options.Admit.Require(ctx, it, policy.ToUse) != nil
 	switch {
 	case current.User && from != "":
 		failure.Because("the lock pins the items of " + from + " that an item of your own uses")

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
@@ -45,7 +46,7 @@ func (s *Session) Chosen(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 }
 
 // Owns reports whether an item of Item or Chosen counts as the user's own: one of the library, or signed by a key of
-// theirs.
+// theirs, and not made of an unsigned plugin.
 func (s *Session) Owns(ctx context.Context, it *ai.Item) (bool, error) {
 	from, err := s.chosen(ctx, it.Ref)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Session) Owns(ctx context.Context, it *ai.Item) (bool, error) {
 		return false, err
 	}
 	a, err := from.base.Admit.Admit(ctx, it, policy.ToUse)
-	return err == nil && a.Decision.OwnedBy(k.Own), err
+	return err == nil && chain.Owned(it, a, k.Own), err
 }
 
 // Permitted returns the permissions that a directive declares and the current policies grant. Without an entry in the

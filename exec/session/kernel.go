@@ -32,31 +32,34 @@ import (
 
 // newKernel makes what runs the calls of the session.
 func (s *Session) newKernel() (*exec.Kernel, error) {
-	w := s.w
-	kernel := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host,
-		Offline: s.w.Offline}
+	workspace := s.w
+	machine := Machine(s.o.Self, s.o.Host.Vars)
+	kernel := &exec.Kernel{Primitives: s.primitives(machine), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host,
+		Offline: s.w.Offline, Confines: machine.Confines}
 	for id, p := range kernel.Primitives {
 		kernel.Primitives[id] = &retry.Primitive{Inner: p, Rules: s.Rules}
 	}
-	if err := cmp.Or(w.State.Err, w.Cache.Err); err != nil {
+	if err := cmp.Or(workspace.State.Err, workspace.Cache.Err); err != nil {
 		return nil, err
 	}
 	kernel.Host.Known = env.NewKnown()
 	var err error
-	if kernel.Log, kernel.Machine, kernel.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(),
+	if kernel.Log, kernel.Machine, kernel.Voucher, err = AuditIn(workspace.State.Path).Open(s.o.Keys,
+		"rye "+s.version(),
 		s.w.Now); err != nil {
 		return nil, err
 	}
 	// The sandbox knows files by the names that they have without links.
-	if kernel.Copies, err = materialise.Open(osfile.Unlinked(CopiesIn(w.Cache).Path)); err != nil {
+	if kernel.Copies, err = materialise.Open(osfile.Unlinked(CopiesIn(workspace.Cache).Path)); err != nil {
 		return nil, err
 	}
+	kernel.Data = osfile.Unlinked(PluginDataIn(workspace.State).Path)
 	kernel.Secrets = s.secrets().Get
-	if w.Root.Root != "" {
-		kernel.Project = osfile.Unlinked(w.Root.Root)
-		kernel.DotEnv = func() ([]env.Variable, error) { return dotEnv(w.Root.Root) }
+	if workspace.Root.Root != "" {
+		kernel.Project = osfile.Unlinked(workspace.Root.Root)
+		kernel.DotEnv = func() ([]env.Variable, error) { return dotEnv(workspace.Root.Root) }
 	}
-	protect(&w.Paths, kernel)
+	protect(&workspace.Paths, kernel)
 	return kernel, nil
 }
 
@@ -69,8 +72,7 @@ func (s *Session) secrets() *oauth.Secrets {
 func (s *Session) variable(name string) string { return s.o.Host.Vars[name] }
 
 // primitives lists the last links of chains.
-func (s *Session) primitives() map[string]primitive.Primitive {
-	machine := Machine(s.o.Self, s.o.Host.Vars)
+func (s *Session) primitives(machine *sandbox.Machine) map[string]primitive.Primitive {
 	modules := ""
 	if s.w.Cache.Err == nil {
 		modules = filepath.Join(osfile.Unlinked(s.w.Cache.Path), "wasm")
@@ -181,6 +183,9 @@ func protect(p *workspace.Paths, kernel *exec.Kernel) {
 		kernel.Forbidden = append(kernel.Forbidden, kernel.Project)
 	}
 }
+
+// PluginDataIn is the directory of what plugins have written, which survives their updates.
+func PluginDataIn(state workspace.Place) workspace.Place { return state.Below("plugins") }
 
 // CopiesIn is the cache of the files that tools run from.
 func CopiesIn(cache workspace.Place) workspace.Place { return cache.Below("exec") }

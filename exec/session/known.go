@@ -25,33 +25,33 @@ type known struct {
 
 	library chain.Memory // of tools that aren't in the set, and that rye chooses
 
-	mu   sync.Mutex
-	seen map[model.Ref]*nofollow.Seen // what doesn't differ from the lock, by what was called
+	mu     sync.Mutex
+	skills *Skills                      // nil: not read yet
+	seen   map[model.Ref]*nofollow.Seen // what doesn't differ from the lock, by what was called
 }
 
 // maxSeen is for how many items a session remembers that they don't differ.
 const maxSeen = 1 << 10
 
-// learn returns what the policies of l make of the set.
-func (s *Session) learn(ctx context.Context, l *workspace.Lock) (*known, error) {
+// learn returns what the policies of lock make of the set.
+func (s *Session) learn(ctx context.Context, lock *workspace.Lock) (*known, error) {
 	s.mu.Lock()
 	k := s.known
 	s.mu.Unlock()
-	trust := l.Trust.Exam()
+	trust := lock.Trust.Exam()
 	if k.holds(trust) {
-		l.Listed = k.lock.Listed
+		lock.Listed = k.lock.Listed
 		return k, nil
 	}
-	k = &known{trust: trust, lock: l}
-	for i := range l.Old.Bundles {
-		b := s.set.Bundle(l.Old.Bundles[i].ID)
-		l.Listed.AddAdmitted(l.Trust, b)
-		if b != nil && !b.Expires.IsZero() {
+	k = &known{trust: trust, lock: lock}
+	lock.AddBundles(s.set)
+	for i := range lock.Old.Bundles {
+		if b := s.set.Bundle(lock.Old.Bundles[i].ID); b != nil && !b.Expires.IsZero() {
 			k.ends = append(k.ends, b.Expires)
 		}
 	}
 	var err error
-	if k.view, err = s.set.View(ctx, l.Asked(ctx, l.Dir), l.Trust.Root.Side.Policy.MayOverride); err != nil {
+	if k.view, err = s.set.View(ctx, lock.Asked(ctx, lock.Dir), lock.Trust.Root.Side.Policy.MayOverride); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

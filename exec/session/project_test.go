@@ -66,33 +66,39 @@ func (p *project) policyFile(text string) error {
 
 // edit gives the tool another text, signed by Alice.
 func (p *project) edit(text string) error {
-	ctx := context.Background()
 	if err := p.write(".ai/tools/acme/greet.star", text); err != nil {
 		return err
 	}
-	w, err := workspace.Open(ctx, p.Paths, workspace.Options{})
+	signed, err := p.signed(ref)
 	if err != nil {
 		return err
+	}
+	return p.write(".ai/tools/acme/greet.star", signed)
+}
+
+// signed is an item of the project with Alice's signature.
+func (p *project) signed(ref model.Ref) (string, error) {
+	ctx := context.Background()
+	w, err := workspace.Open(ctx, p.Paths, workspace.Options{})
+	if err != nil {
+		return "", err
 	}
 	defer w.Close()
 	items, err := w.Items(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer items.Close()
 	it, err := items.Find(ctx, ref)
 	if err != nil {
-		return err
+		return "", err
 	}
 	subject, _, err := items.Admit.Subject(ctx, it)
 	if err != nil {
-		return err
+		return "", err
 	}
 	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice(), time.Now(), nil)
-	if err != nil {
-		return err
-	}
-	return p.write(".ai/tools/acme/greet.star", string(signed))
+	return string(signed), err
 }
 
 // lock pins the tool and all that it runs on.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
@@ -25,6 +26,8 @@ type Report struct {
 	Dev        bool                `json:"dev,omitempty"`
 	Stranger   bool                `json:"stranger"`
 	Grants     Grants              `json:"grants"`
+	Risk       string              `json:"risk"`
+	Derived    string              `json:"risk_derived,omitempty"` // why a tool that declares no risk has this one
 	Sandbox    Sandbox             `json:"sandbox"`
 	Unpinned   []MachineProgram    `json:"unpinned"`
 	Pinned     []MachineProgram    `json:"pinned"`
@@ -68,7 +71,7 @@ type MachineProgram struct {
 	Name    string     `json:"name"`
 	Path    string     `json:"path"`
 	Version string     `json:"version,omitempty"`
-	Digest  cas.Digest `json:"digest"`
+	Digest  cas.Digest `json:"digest,omitzero"` // zero for the data of a plugin, which it interprets
 }
 
 // Planned is the part of a Report that only a dry run has.
@@ -90,7 +93,8 @@ func NewReport(plan *exec.Plan) *Report {
 	report := &Report{
 		Call: plan.ID(), Ref: tool.Ref.String(), Digest: tool.Raw, Dev: plan.Dev, Stranger: plan.Stranger,
 		Result: json.RawMessage("null"), Lock: plan.Set, Packages: plan.Artifacts,
-		Grants:  Grants{g.Permissions.Strings(), g.Read, g.Write, g.Network.Hosts, g.Secrets, plan.Withheld()},
+		Grants: Grants{g.Permissions.Strings(), g.Read, g.Write, g.Network.Hosts, g.Secrets, plan.Withheld()},
+		Risk:   plan.Risk.String(), Derived: plan.Derived,
 		Sandbox: Sandbox{Need: max(plan.Action.Sandbox.Level, floor.None).String()},
 	}
 	if !g.Network.Bound {
@@ -120,8 +124,8 @@ func (r *Report) AddPlan(p *exec.Plan) error {
 	if err != nil {
 		return err
 	}
-	r.Status, r.Plan = "planned", &Planned{given, config, p.Keys, p.Action.Sandbox.Read, p.Action.Sandbox.Write,
-		p.Undecided, p.Asks}
+	r.Status, r.Plan = "planned", &Planned{given, config, p.Keys, p.Action.Sandbox.Read,
+		slices.Concat(p.Action.Sandbox.Write, p.Action.Sandbox.Data), p.Undecided, p.Asks}
 	return nil
 }
 
@@ -130,6 +134,9 @@ func (r *Report) AddResult(x *exec.Result) {
 	r.Status, r.Exit, r.DurationMS, r.Usage, r.Problems, r.Applied = x.Status, x.Exit, x.Duration.Milliseconds(),
 		x.Usage, x.Problems, x.Applied
 	r.Sandbox.Level, r.Sandbox.Enforced, r.Receipt = x.Level.String(), x.Enforced, x.Digest
+	if x.Data != "" {
+		r.Unpinned = append(r.Unpinned, MachineProgram{Name: exec.PluginDataVariable, Path: x.Data})
+	}
 	if text, err := jcs.Append(nil, x.Value); err == nil {
 		r.Result = text
 	}

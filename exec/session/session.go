@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/env"
@@ -38,6 +39,9 @@ type Options struct {
 	Host    env.Host // what programs that calls start have of this machine
 	Keys    Keys
 	Keyring secret.Keyring // nil: the system has none
+	// Plugins returns the plugins whose files tools run with, instead of those that the lock has. It is for what isn't
+	// a bundle yet: see chain.ReadPlugin.
+	Plugins chain.Plugins
 	// Functions returns what tools may have this program do in a session, by name; nil: nothing.
 	Functions func(*Session) function.Functions
 }
@@ -91,32 +95,32 @@ type Session struct {
 	closed bool
 }
 
-// Open opens a session of w. Its calls run the items of the lock or, if there is no lock and that is allowed, of the
-// spaces. The caller closes the session, and w after it.
-func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, err error) {
-	if err := o.check(); err != nil {
+// Open opens a session of workspace. Its calls run the items of the lock or, if there is no lock and that is allowed,
+// of the spaces. The caller closes the session, and workspace after it.
+func Open(ctx context.Context, workspace *workspace.Workspace, options Options) (_ *Session, err error) {
+	if err := options.check(); err != nil {
 		return nil, err
 	}
 	go key.Ready() // each call is signed
-	if o.Host.Files == nil {
-		o.Host.Files = env.Disk{}
+	if options.Host.Files == nil {
+		options.Host.Files = env.Disk{}
 	}
-	if keys := w.UserSpace().Below("keys"); o.Keys.Dir == "" && keys.Err == nil {
-		o.Keys.Dir = keys.Path
+	if keys := workspace.UserSpace().Below("keys"); options.Keys.Dir == "" && keys.Err == nil {
+		options.Keys.Dir = keys.Path
 	}
-	s := &Session{w: w, o: o, principal: User(), clock: statcache.NewClock()}
+	session := &Session{w: workspace, o: options, principal: User(), clock: statcache.NewClock()}
 	defer func() {
 		if err != nil {
-			s.Close()
+			session.Close()
 		}
 	}()
-	if err := s.openLock(); err != nil {
+	if err := session.openLock(); err != nil {
 		return nil, err
 	}
-	if s.lock.Old == nil {
-		return s, s.mayUnlocked()
+	if session.lock.Old == nil {
+		return session, session.mayUnlocked()
 	}
-	return s, s.hold(ctx)
+	return session, session.hold(ctx)
 }
 
 // LockPath returns the path of the lock, which may not exist.
@@ -240,27 +244,33 @@ func (s *Session) Consent(ctx context.Context, call *exec.Call, it *ai.Item) (gi
 	if given, err = exec.Complete(it.Model.Tool, call); err != nil {
 		return nil, nil, err
 	}
-	asked := &consent.Call{Ref: call.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given,
-		Set:       s.Set(),
+	asked := &consent.Call{Ref: call.Ref, Params: given, Set: s.Set(),
 		Principal: cmp.Or(call.Principal, s.principal), Tenant: call.Tenant, Attended: !call.Stranger}
-	if got, err = s.check(ctx, asked, call.Door); err != nil || got == nil {
+	if got, err = s.check(ctx, asked, it, call.Door); err != nil || got == nil {
 		return given, nil, err
 	}
 	now, err := s.Item(ctx, call.Ref)
 	if err == nil {
-		asked.Approval, asked.Digest, asked.Risk = got, now.Raw, now.Model.Tool.Risk.String()
-		_, err = s.check(ctx, asked, call.Door)
+		asked.Approval = got
+		_, err = s.check(ctx, asked, now, call.Door)
 	}
 	return given, got, dropped(ctx, got, err)
 }
 
-// check asks the policies, as they are now, about a call.
-func (s *Session) check(ctx context.Context, c *consent.Call, door *consent.Door) (*consent.Approval, error) {
+// check asks the policies, as they are now, about a call of a graph.
+func (s *Session) check(ctx context.Context, c *consent.Call, graph *ai.Item,
+	door *consent.Door) (*consent.Approval, error) {
 	from, err := s.resolve(ctx, c.Ref)
 	if err != nil {
 		return nil, err
 	}
 	defer from.close()
+	grants, err := from.base.Allowed(graph.Model.Tool, c.Ref, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	risk, why := grants.Risk(graph.Model.Tool, true) // a graph itself only calls items, which run in sandboxes
+	c.Digest, c.Risk, c.Derived, c.Declare = graph.Raw, risk.String(), why, graph.Model.RiskLine(risk)
 	return consent.Check(ctx, c, from.base.Root, from.base.Project, door)
 }
 

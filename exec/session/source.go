@@ -92,7 +92,8 @@ func (s *Session) unlocked(ctx context.Context) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	base := exec.Base{Policies: PoliciesOf(v.Trust), Resolver: v.View, Admit: v.Admit, Unlisted: v.Asked.Unlisted}
+	base := exec.Base{Policies: PoliciesOf(v.Trust), Resolver: v.View, Admit: v.Admit, Unlisted: v.Asked.Unlisted,
+		Plugins: s.plugins(v.Trust, nil)}
 	return source{base: base, view: v.View, close: v.Close}, nil
 }
 
@@ -114,6 +115,7 @@ func (s *Session) pinned(ctx context.Context) (source, error) {
 		Admit: ai.NewAdmitter(resolver, s.set.Examiner(asked)), Unlisted: asked.Unlisted, Set: s.set.ID(),
 		Program:   func(name string, digest cas.Digest) *file.Program { return s.set.Program(name, platform, digest) },
 		Artifacts: s.set.Lock().ArtifactsOf, Objects: s.set, Known: &known.chains,
+		Plugins: s.plugins(current.Trust, s.set), Allow: s.allowed,
 	}
 	return source{base: base, view: known.view, close: current.Close, set: s.set, lock: current, known: known,
 		asked: asked}, nil
@@ -240,7 +242,7 @@ func (s *Session) hold(ctx context.Context) (err error) {
 			return e
 		}
 	}
-	if _, err := current.Policy(); err != nil {
+	if _, err := current.Trusting(); err != nil {
 		return err
 	}
 	if s.set, err = current.Set(ctx); isMissing(err) || err == nil && current.Lacks(ctx) {

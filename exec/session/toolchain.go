@@ -84,7 +84,7 @@ func (t *toolchain) key(chain *ai.Chain) string {
 // starts returns the programs that a chain would start, in the order in which it names them, by the rules that hold
 // when it runs.
 func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Program, error) {
-	all := (&Session{w: t.lock.Workspace}).primitives()
+	all := (&Session{w: t.lock.Workspace}).primitives(Machine("", nil))
 	starter, does := all[chain.Primitive().ID].(primitive.Starter)
 	if !does {
 		return nil, nil
@@ -135,11 +135,11 @@ func (t *toolchain) config(chain *ai.Chain, made *env.Env, names map[string]stri
 			continue
 		}
 		for i := range c.Map {
-			e := &c.Map[i]
-			if _, nearer := config[e.Key]; nearer || e.Value.Kind != value.Text {
+			entry := &c.Map[i]
+			if _, nearer := config[entry.Key]; nearer || entry.Value.Kind != value.Text {
 				continue
 			}
-			text, err := template.Expand(e.Value.Text, func(name string) (string, bool) {
+			text, err := template.Expand(entry.Value.Text, func(name string) (string, bool) {
 				v, ok := made.Vars[name]
 				return v, ok
 			},
@@ -147,7 +147,7 @@ func (t *toolchain) config(chain *ai.Chain, made *env.Env, names map[string]stri
 			if err != nil {
 				text = ""
 			}
-			config[e.Key] = text
+			config[entry.Key] = text
 		}
 	}
 	return config

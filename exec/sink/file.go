@@ -21,31 +21,31 @@ type file struct {
 	err   error     // the first error; nothing is written after it
 }
 
-func openFile(t Target) (_ *file, err error) {
-	f, err := os.OpenFile(t.Path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o666)
+func openFile(target Target) (_ *file, err error) {
+	handle, err := os.OpenFile(target.Path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			handle.Close()
 		}
 	}()
-	info, err := f.Stat()
+	info, err := handle.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &os.PathError{Op: "open", Path: t.Path, Err: errors.New("not a regular file")}
+		return nil, &os.PathError{Op: "open", Path: target.Path, Err: errors.New("not a regular file")}
 	}
-	switch free, err := osfile.TryLock(f, osfile.Exclusive); {
+	switch free, err := osfile.TryLock(handle, osfile.Exclusive); {
 	case err != nil:
 		return nil, err
 	case !free:
-		return nil, fault.Wrap(osfile.Busy(t.Path, 0), "%q is in use: another call writes to it", t.Path)
+		return nil, fault.Wrap(osfile.Busy(target.Path, 0), "%q is in use: another call writes to it", target.Path)
 	}
-	s := &file{f: f, to: f}
-	if t.Kind == Lines {
+	s := &file{f: handle, to: handle}
+	if target.Kind == Lines {
 		s.lines = new(splitter)
 		return s, s.whole()
 	}

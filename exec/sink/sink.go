@@ -115,21 +115,21 @@ func Parse(text string) (Target, error) {
 		}
 		return Target{Kind: Lines, Path: rest}, nil
 	case kind == "ws" || kind == "wss":
-		u, err := url.Parse(text)
+		address, err := url.Parse(text)
 		switch {
-		case err != nil || u.Opaque != "" || u.Hostname() == "":
+		case err != nil || address.Opaque != "" || address.Hostname() == "":
 			return fail("expected an address such as wss://example.com/path")
-		case u.User != nil:
-			return badTarget(u.Redacted(), "remove the name and password")
-		case u.Fragment != "":
+		case address.User != nil:
+			return badTarget(address.Redacted(), "remove the name and password")
+		case address.Fragment != "":
 			return fail("the part after # is never sent")
 		}
-		if port := u.Port(); port != "" {
+		if port := address.Port(); port != "" {
 			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 				return fail("the port is invalid")
 			}
 		}
-		return Target{Kind: Server, URL: u}, nil
+		return Target{Kind: Server, URL: address}, nil
 	}
 	return fail("expected return, null, raw:PATH, jsonl:PATH, ws://HOST/PATH or wss://HOST/PATH")
 }
@@ -166,12 +166,12 @@ func (null) Close() error                        { return nil }
 type splitter struct{ rest []byte }
 
 // feed passes on complete lines, each as JSON without a newline.
-func (s *splitter) feed(b []byte, each func([]byte) error) error {
-	for len(b) > 0 {
-		i := bytes.IndexByte(b, '\n')
-		part := b
+func (s *splitter) feed(data []byte, each func([]byte) error) error {
+	for len(data) > 0 {
+		i := bytes.IndexByte(data, '\n')
+		part := data
 		if i >= 0 {
-			part = b[:i]
+			part = data[:i]
 		}
 		if len(s.rest)+len(part) > MaxLine {
 			return fault.New(fault.Resource, "the tool wrote a line of more than %d bytes, which the sink can't take",
@@ -181,7 +181,7 @@ func (s *splitter) feed(b []byte, each func([]byte) error) error {
 		if i < 0 {
 			return nil
 		}
-		b = b[i+1:]
+		data = data[i+1:]
 		if err := s.end(each); err != nil {
 			return err
 		}

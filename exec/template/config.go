@@ -37,23 +37,23 @@ type entry struct {
 
 // Merge merges the configurations of links. Earlier links override later ones; the first is the tool.
 func Merge(links ...Link) (*Config, error) {
-	c := &Config{entries: map[string]entry{}}
-	for _, l := range links {
-		if l.Config.IsNull() {
+	config := &Config{entries: map[string]entry{}}
+	for _, link := range links {
+		if link.Config.IsNull() {
 			continue
 		}
-		if l.Config.Kind != value.Map {
-			return nil, &Error{Link: l.Name, At: l.Config.At,
-				Err: fmt.Errorf("the configuration must be an object, not %s", l.Config.Kind)}
+		if link.Config.Kind != value.Map {
+			return nil, &Error{Link: link.Name, At: link.Config.At,
+				Err: fmt.Errorf("the configuration must be an object, not %s", link.Config.Kind)}
 		}
-		for i := range l.Config.Map {
-			e := &l.Config.Map[i]
-			if _, nearer := c.entries[e.Key]; !nearer && !e.Value.IsNull() {
-				c.entries[e.Key] = entry{l.Name, e.Value}
+		for i := range link.Config.Map {
+			e := &link.Config.Map[i]
+			if _, nearer := config.entries[e.Key]; !nearer && !e.Value.IsNull() {
+				config.entries[e.Key] = entry{link.Name, e.Value}
 			}
 		}
 	}
-	return c, nil
+	return config, nil
 }
 
 // Names are the names that templates can refer to. Values are JSON values: nil, bool, float64, int64, string, []any
@@ -82,18 +82,18 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("config")
+	var text strings.Builder
+	text.WriteString("config")
 	if e.Path != "" {
-		fmt.Fprintf(&b, " %q", e.Path)
+		fmt.Fprintf(&text, " %q", e.Path)
 	}
 	if e.Link != "" {
-		fmt.Fprintf(&b, " of %q", e.Link)
+		fmt.Fprintf(&text, " of %q", e.Link)
 	}
 	if e.At.Line > 0 {
-		fmt.Fprintf(&b, ", line %d", e.At.Line)
+		fmt.Fprintf(&text, ", line %d", e.At.Line)
 	}
-	return b.String() + ": " + e.Err.Error()
+	return text.String() + ": " + e.Err.Error()
 }
 
 // Fault implements the interface that package fault looks for.
@@ -106,10 +106,10 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Fill fills all templates. An error is an *Error.
 func (c *Config) Fill(n Names) (*Filled, error) {
-	f := &filler{Names: n, entries: c.entries, done: map[memo]result{}, used: map[string]bool{}, left: MaxFilled}
+	filler := &filler{Names: n, entries: c.entries, done: map[memo]result{}, used: map[string]bool{}, left: MaxFilled}
 	out := &Filled{Config: make(map[string]any, len(c.entries))}
 	for _, key := range slices.Sorted(maps.Keys(c.entries)) {
-		r, err := f.entry(key, key == urlEntry)
+		r, err := filler.entry(key, key == urlEntry)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (c *Config) Fill(n Names) (*Filled, error) {
 			out.Config[key] = r.v
 		}
 	}
-	out.Used = slices.Sorted(maps.Keys(f.used))
+	out.Used = slices.Sorted(maps.Keys(filler.used))
 	return out, nil
 }
 
@@ -125,22 +125,22 @@ func (c *Config) Fill(n Names) (*Filled, error) {
 // templates.
 func (c *Config) Unknown(link string, kernel []string, declares func(string) bool) (all []*Error) {
 	var walk func(key, path string, v *value.Value, depth int)
-	walk = func(key, path string, v *value.Value, depth int) {
+	walk = func(key, path string, val *value.Value, depth int) {
 		if depth == maxDepth {
 			return
 		}
-		for i, item := range v.Items {
+		for i, item := range val.Items {
 			walk(key, path+"["+strconv.Itoa(i)+"]", item, depth+1)
 		}
-		for i := range v.Map {
-			walk(key, path+"."+v.Map[i].Key, v.Map[i].Value, depth+1)
+		for i := range val.Map {
+			walk(key, path+"."+val.Map[i].Key, val.Map[i].Value, depth+1)
 		}
-		if v.Kind != value.Text {
+		if val.Kind != value.Text {
 			return
 		}
-		pieces, err := split(v.Text)
+		pieces, err := split(val.Text)
 		if err != nil {
-			all = append(all, &Error{Link: link, Path: path, At: v.At, Err: err})
+			all = append(all, &Error{Link: link, Path: path, At: val.At, Err: err})
 		}
 		for i := range pieces {
 			p := &pieces[i]
@@ -148,8 +148,8 @@ func (c *Config) Unknown(link string, kernel []string, declares func(string) boo
 			_, entry := c.entries[p.text]
 			if p.kind == name && !slices.Contains(kernel, p.text) && (!entry || of || p.text == key) &&
 				!declares(param) {
-				all = append(all, &Error{Link: link, Path: path, At: v.At,
-					Err: unknownName(p.text, column(v.Text, p.at))})
+				all = append(all, &Error{Link: link, Path: path, At: val.At,
+					Err: unknownName(p.text, column(val.Text, p.at))})
 			}
 		}
 	}
@@ -164,19 +164,19 @@ func (c *Config) Unknown(link string, kernel []string, declares func(string) boo
 // Only reports whether the texts of all links use no variables, and only these names.
 func (c *Config) Only(names ...string) bool {
 	var only func(v *value.Value, depth int) bool
-	only = func(v *value.Value, depth int) bool {
+	only = func(val *value.Value, depth int) bool {
 		if depth == maxDepth {
 			return false
 		}
 		pieces, err := []piece(nil), error(nil)
-		if v.Kind == value.Text {
-			pieces, err = split(v.Text)
+		if val.Kind == value.Text {
+			pieces, err = split(val.Text)
 		}
 		return err == nil && !slices.ContainsFunc(pieces, func(p piece) bool {
 			return p.kind == variable || p.kind == name && !slices.Contains(names, p.text)
 		}) &&
-			!slices.ContainsFunc(v.Items, func(v *value.Value) bool { return !only(v, depth+1) }) &&
-			!slices.ContainsFunc(v.Map, func(e value.Entry) bool { return !only(e.Value, depth+1) })
+			!slices.ContainsFunc(val.Items, func(v *value.Value) bool { return !only(v, depth+1) }) &&
+			!slices.ContainsFunc(val.Map, func(e value.Entry) bool { return !only(e.Value, depth+1) })
 	}
 	for _, e := range c.entries {
 		if !only(e.v, 0) {
@@ -184,6 +184,23 @@ func (c *Config) Only(names ...string) bool {
 		}
 	}
 	return true
+}
+
+// Mentions reports whether a text of a configuration or an environment uses a name of the kernel.
+func Mentions(val *value.Value, named string) bool {
+	var mentions func(v *value.Value, depth int) bool
+	mentions = func(val *value.Value, depth int) bool {
+		if depth == maxDepth || val.IsNull() {
+			return false
+		}
+		if val.Kind == value.Text {
+			pieces, _ := split(val.Text) // filling it in reports the error
+			return slices.ContainsFunc(pieces, func(p piece) bool { return p.kind == name && p.text == named })
+		}
+		return slices.ContainsFunc(val.Items, func(v *value.Value) bool { return mentions(v, depth+1) }) ||
+			slices.ContainsFunc(val.Map, func(e value.Entry) bool { return mentions(e.Value, depth+1) })
+	}
+	return mentions(val, 0)
 }
 
 // urlEntry is the entry in which parameters are percent-encoded.
@@ -249,20 +266,20 @@ func (f *filler) wrap(path string, at value.Pos, err error) error {
 }
 
 // value fills a value of the current entry.
-func (f *filler) value(path string, v *value.Value, depth int) (r result, err error) {
+func (f *filler) value(path string, val *value.Value, depth int) (filled result, err error) {
 	if depth == maxDepth {
-		return result{}, f.wrap(path, v.At, fmt.Errorf("nested more than %d deep", maxDepth))
+		return result{}, f.wrap(path, val.At, fmt.Errorf("nested more than %d deep", maxDepth))
 	}
-	r.size = 1
+	filled.size = 1
 	if f.left--; f.left < 0 {
-		return result{}, f.wrap(path, v.At, errTooMuch)
+		return result{}, f.wrap(path, val.At, errTooMuch)
 	}
-	switch v.Kind {
+	switch val.Kind {
 	case value.Text:
-		r, err = f.text(v.Text)
+		filled, err = f.text(val.Text)
 	case value.List:
-		list := make([]any, len(v.Items))
-		for i, item := range v.Items {
+		list := make([]any, len(val.Items))
+		for i, item := range val.Items {
 			p := path + "[" + strconv.Itoa(i) + "]"
 			one, err := f.value(p, item, depth+1)
 			if err == nil && one.absent != "" {
@@ -272,30 +289,30 @@ func (f *filler) value(path string, v *value.Value, depth int) (r result, err er
 				return result{}, f.wrap(p, item.At, err)
 			}
 			list[i] = one.v
-			r.size += one.size
+			filled.size += one.size
 		}
-		r.v = list
+		filled.v = list
 	case value.Map:
-		m := make(map[string]any, len(v.Map))
-		for i := range v.Map {
-			e := &v.Map[i]
+		object := make(map[string]any, len(val.Map))
+		for i := range val.Map {
+			e := &val.Map[i]
 			one, err := f.value(path+"."+e.Key, e.Value, depth+1)
 			if err != nil {
 				return result{}, err
 			}
 			if one.absent == "" {
-				m[e.Key] = one.v
-				r.size += one.size + len(e.Key)
+				object[e.Key] = one.v
+				filled.size += one.size + len(e.Key)
 			}
 		}
-		r.v = m
+		filled.v = object
 	default:
-		r.v, err = v.JSON()
+		filled.v, err = val.JSON()
 	}
 	if err != nil {
-		return result{}, f.wrap(path, v.At, err)
+		return result{}, f.wrap(path, val.At, err)
 	}
-	return r, nil
+	return filled, nil
 }
 
 var errTooMuch = fmt.Errorf("the filled-in configuration exceeds %d bytes", MaxFilled)
@@ -324,20 +341,20 @@ func (f *filler) text(text string) (result, error) {
 	var out strings.Builder
 	for i := range pieces {
 		p := &pieces[i]
-		s := p.text
+		rest := p.text
 		switch p.kind {
 		case variable:
-			s, err = p.variable(text, f.variable)
+			rest, err = p.variable(text, f.variable)
 		case name:
-			s, err = f.among(text, p)
+			rest, err = f.among(text, p)
 		}
 		if err == nil {
-			err = f.spend(len(s))
+			err = f.spend(len(rest))
 		}
 		if err != nil {
 			return result{}, err
 		}
-		out.WriteString(s)
+		out.WriteString(rest)
 	}
 	return result{v: out.String(), size: out.Len() + 1}, nil
 }
@@ -386,26 +403,27 @@ func sizeOf(v any) int {
 }
 
 // among returns the value of a name within a longer text.
-func (f *filler) among(text string, p *piece) (string, error) {
-	r, err := f.name(text, p)
+func (f *filler) among(text string, piece *piece) (string, error) {
+	result, err := f.name(text, piece)
 	if err != nil {
 		return "", err
 	}
-	if r.absent != "" {
-		return "", notGiven(r.absent, column(text, p.at))
+	if result.absent != "" {
+		return "", notGiven(result.absent, column(text, piece.at))
 	}
-	s, ok := scalar(r.v)
+	chosen, ok := scalar(result.v)
 	if !ok {
-		return "", fmt.Errorf("{%s} is not a string, number or boolean, so it can't be part of a longer text", p.text)
+		return "", fmt.Errorf("{%s} is not a string, number or boolean, so it can't be part of a longer text",
+			piece.text)
 	}
-	if !f.inURL || !r.param {
-		return s, nil
+	if !f.inURL || !result.param {
+		return chosen, nil
 	}
-	if s == "." || s == ".." {
-		return "", fmt.Errorf("the parameter %q is %q, which would change the path of the URL", p.text, s)
+	if chosen == "." || chosen == ".." {
+		return "", fmt.Errorf("the parameter %q is %q, which would change the path of the URL", piece.text, chosen)
 	}
 	// A space is %20 everywhere; QueryEscape writes a plus, which is a space only in a query.
-	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20"), nil
+	return strings.ReplaceAll(url.QueryEscape(chosen), "+", "%20"), nil
 }
 
 // scalar returns a string, number or boolean as text, with numbers as in JSON.

@@ -460,3 +460,23 @@ func TestUnknown(t *testing.T) {
 		}
 	}
 }
+
+// FuzzLiteral: whatever a text is, as a literal it is filled in as itself, also with a name behind it.
+func FuzzLiteral(f *testing.F) {
+	for _, s := range append(hostile[:len(hostile)-1], "${A:-b}{n}$${A}{{n}}", "{params.n}{{params.n}}", "{{{n}}}",
+		"$$${A}", "${{n}}", "${n}{n}", "${A{n}", "{${A}}", "{{${A", "$$${${A}") {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		of := lookup(map[string]string{"A": "1", "n": "v"})
+		if got, err := Expand(Literal(text), of, of); err != nil || got != text {
+			t.Errorf("%q as a literal is %q, which is filled in as %q, %v", text, Literal(text), got, err)
+		}
+		if strings.HasSuffix(text, "$") || strings.HasSuffix(text, "{") {
+			return
+		}
+		if got, err := Expand(Literal(text)+"{n}", of, of); err != nil || got != text+"v" {
+			t.Errorf("%q with a name behind it is filled in as %q, %v", text, got, err)
+		}
+	})
+}

@@ -40,19 +40,19 @@ const (
 
 // split splits a template into its pieces.
 func split(text string) ([]piece, error) {
-	s := scanner{text: text}
+	scanner := scanner{text: text}
 	for {
-		brace := strings.IndexByte(text[s.pos:], '{')
+		brace := strings.IndexByte(text[scanner.pos:], '{')
 		if brace < 0 {
-			s.literal(len(text))
-			return s.pieces, nil
+			scanner.literal(len(text))
+			return scanner.pieces, nil
 		}
-		at := s.pos + brace
+		at := scanner.pos + brace
 		var err error
-		if at > s.from && text[at-1] == '$' {
-			err = s.dollar(at)
+		if at > scanner.from && text[at-1] == '$' {
+			err = scanner.dollar(at)
 		} else {
-			s.brace(at)
+			scanner.brace(at)
 		}
 		if err != nil {
 			return nil, err
@@ -118,21 +118,22 @@ func (s *scanner) dollar(at int) error {
 		s.from, s.pos = at-1, at+1
 		return nil
 	}
-	p := piece{kind: variable, text: rest[:n], at: at - 1}
+	piece := piece{kind: variable, text: rest[:n], at: at - 1}
 	rest = rest[n:]
 	if after, ok := strings.CutPrefix(rest, ":-"); ok {
 		end := strings.IndexAny(after, "{}")
 		if end < 0 || after[end] == '{' {
-			return s.errorf(at-1, "the default of ${%s is unterminated or contains a brace", p.text)
+			return s.errorf(at-1, "the default of ${%s is unterminated or contains a brace", piece.text)
 		}
-		p.other, p.hasDefault, rest = after[:end], true, after[end:]
+		piece.other, piece.hasDefault, rest = after[:end], true, after[end:]
 	}
 	if !strings.HasPrefix(rest, "}") {
-		return s.errorf(at-1, "invalid ${%s: expected ${%s} or ${%s:-default}, or $${%s for the literal text", p.text,
-			p.text, p.text, p.text)
+		return s.errorf(at-1, "invalid ${%s: expected ${%s} or ${%s:-default}, or $${%s for the literal text",
+			piece.text,
+			piece.text, piece.text, piece.text)
 	}
 	s.literal(at - 1)
-	s.pieces = append(s.pieces, p)
+	s.pieces = append(s.pieces, piece)
 	s.from = len(s.text) - len(rest) + 1
 	s.pos = s.from
 	return nil
@@ -187,6 +188,36 @@ func variableLen(s string) int {
 	return n
 }
 
+// Literal returns the template of a text that is the same text: nothing in it is a variable or a name. A name may
+// follow it unless the text ends with $ or {.
+func Literal(text string) string {
+	var out strings.Builder
+	from, pos := 0, 0 // text is written up to from
+	for {
+		brace := strings.IndexByte(text[pos:], '{')
+		if brace < 0 {
+			out.WriteString(text[from:])
+			return out.String()
+		}
+		at := pos + brace
+		rest := text[at+1:]
+		pos = at + 1
+		if at > 0 && text[at-1] == '$' {
+			if variableLen(rest) == 0 { // literal already, with the word inside
+				word := strings.TrimLeft(rest, "{")
+				pos = len(text) - len(word) + wordLen(word)
+				continue
+			}
+			out.WriteString(text[from:at] + "${")
+			from = pos
+		} else if n := nameLen(rest); n > 0 && strings.HasPrefix(rest[n:], "}") {
+			pos += n + 1
+			out.WriteString(text[from:at] + "{" + text[at:pos] + "}")
+			from = pos
+		}
+	}
+}
+
 // Expand fills a template with the values of variables and names. Either function may be nil.
 func Expand(text string, variableOf, nameOf func(string) (string, bool)) (string, error) {
 	pieces, err := split(text)
@@ -195,12 +226,12 @@ func Expand(text string, variableOf, nameOf func(string) (string, bool)) (string
 	}
 	var out strings.Builder
 	for i := range pieces {
-		p := &pieces[i]
-		switch p.kind {
+		piece := &pieces[i]
+		switch piece.kind {
 		case plain:
-			out.WriteString(p.text)
+			out.WriteString(piece.text)
 		case variable:
-			v, err := p.variable(text, variableOf)
+			v, err := piece.variable(text, variableOf)
 			if err != nil {
 				return "", err
 			}
@@ -208,10 +239,10 @@ func Expand(text string, variableOf, nameOf func(string) (string, bool)) (string
 		case name:
 			v, ok := "", false
 			if nameOf != nil {
-				v, ok = nameOf(p.text)
+				v, ok = nameOf(piece.text)
 			}
 			if !ok {
-				return "", unknownName(p.text, column(text, p.at))
+				return "", unknownName(piece.text, column(text, piece.at))
 			}
 			out.WriteString(v)
 		}

@@ -25,8 +25,8 @@ func permitting(permissions string) map[string]string {
 	return plain(asking[:from] + permissions + asking[to:])
 }
 
-// TestNotPermitted: without permissions, with empty ones and with words that aren't any, everything is denied. What
-// looks like a pattern and is none isn't run at all.
+// TestNotPermitted: without permissions, with empty ones and with words that aren't any, everything is denied, and the
+// model isn't told of tools that could do nothing. What looks like a pattern and is none isn't run at all.
 func TestNotPermitted(t *testing.T) {
 	t.Parallel()
 	calls := []provider.ToolCall{
@@ -50,6 +50,10 @@ func TestNotPermitted(t *testing.T) {
 		got := string(w.server.Requests()[1].Raw)
 		if n := strings.Count(got, `\"code\":\"PERMISSION_DENIED\"`); !r.Success || n != len(calls) {
 			t.Errorf("%s: %d of %d calls were denied: %s", permissions, n, len(calls), got)
+		}
+		if tools, offered := w.server.Requests()[0].Body["tools"]; offered &&
+			(permissions == "" || permissions == "<permissions/>") {
+			t.Errorf("%s: offered are %v", permissions, tools)
 		}
 	}
 	w := newWorld(t, plain(asking))

@@ -19,48 +19,64 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// begin decides everything about a thread, and writes the first line of its transcript.
-func (e *Engine) begin(ctx context.Context, start *Start) (*thread, error) {
-	t := e.newThread(start)
+// Check refuses what Run would refuse before a thread begins, and begins none.
+func (e *Engine) Check(ctx context.Context, start *Start) error {
+	_, err := e.prepare(ctx, start)
+	return err
+}
+
+// prepare decides everything about a thread but what it begins with.
+func (e *Engine) prepare(ctx context.Context, start *Start) (*thread, error) {
+	thread := e.newThread(start)
 	if a := start.After; a != nil {
-		t.family.under, t.family.foreign, t.family.chosen, t.family.continues = a.Under, a.Foreign, a.Chosen, a.Thread
+		thread.family.under, thread.family.foreign, thread.family.chosen, thread.family.continues = a.Under,
+			a.Foreign, a.Chosen, a.Thread
 	}
-	if err := t.load(ctx); err != nil {
+	if err := thread.load(ctx); err != nil {
 		return nil, err
 	}
 	var err error
-	if t.inputs, err = t.plan.Complete(start.Inputs); err != nil {
+	if thread.inputs, err = thread.plan.Complete(start.Inputs); err != nil {
 		return nil, err
 	}
-	t.money.limits = t.start.After.Bound(t.plan.Limits())
-	declared := t.money.limits
-	if err := t.money.limits.Override(start.Limits); err != nil {
+	thread.money.limits = thread.start.After.Bound(thread.plan.Limits())
+	declared := thread.money.limits
+	if err := thread.money.limits.Override(start.Limits); err != nil {
 		return nil, err
 	}
 	if start.Lower {
-		t.money.limits.Lower(&declared)
+		thread.money.limits.Lower(&declared)
 	}
-	if err := t.inherit(ctx); err != nil {
+	if err := thread.inherit(ctx); err != nil {
 		return nil, err
 	}
-	if err := t.plan.Offer(ctx); err != nil {
+	if err := thread.plan.Offer(ctx); err != nil {
 		return nil, err
 	}
-	t.plan.Signs = t.start.Approver.CanSign() && plan.MaySign(t.plan.Caps)
-	if t.dialogue.model, err = t.choose(ctx); err != nil {
+	thread.plan.Signs = thread.start.Approver.CanSign() && plan.MaySign(thread.plan.Caps)
+	if thread.dialogue.model, err = thread.choose(ctx); err == nil {
+		err = provider.Running(ctx, e.Session, thread.dialogue.model)
+	}
+	return thread, err
+}
+
+// begin prepares a thread, and writes the first line of its transcript.
+func (e *Engine) begin(ctx context.Context, start *Start) (*thread, error) {
+	thread, err := e.prepare(ctx, start)
+	if err != nil {
 		return nil, err
 	}
-	if t.family.handed, err = t.start.After.First(ctx, t.dialogue.model); err == nil {
-		err = t.open(ctx)
+	if thread.family.handed, err = thread.start.After.First(ctx, thread.dialogue.model); err == nil {
+		err = thread.open(ctx)
 	}
-	if err == nil && t.start.Began != nil {
-		if err = t.start.Began(t.money.limits); err != nil {
-			err = t.fail(ctx, errors.Join(err, t.record.append(true,
+	if err == nil && thread.start.Began != nil {
+		if err = thread.start.Began(thread.money.limits); err != nil {
+			err = thread.fail(ctx, errors.Join(err, thread.record.append(true,
 				transcript.Failed{Error: *control.RecordedFault(fault.Of(err))}, transcript.Checkpoint{}),
-				t.record.Close()))
+				thread.record.Close()))
 		}
 	}
-	return t, err
+	return thread, err
 }
 
 // load reads the items of a thread.

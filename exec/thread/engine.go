@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// An Engine runs threads. Open returns one, which its caller closes. It is safe for many goroutines.
+// An Engine runs threads. Open returns one, which its caller closes. It is safe for concurrent use.
 type Engine struct {
 	Session *session.Session
 	Loops   *loop.Host

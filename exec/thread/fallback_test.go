@@ -1,6 +1,7 @@
 package thread_test
 
 import (
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,10 +13,12 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// TestFallback: a permanent failure and a missing key go to the fallback, once, and the record says so.
+// TestFallback: a permanent failure, a failure after all retries, a missing key and a server that doesn't run go to
+// the fallback, once, and the record says so.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	use := provider.Usage{Input: 10, Output: 5}
+	busy := modeltest.Turn{Status: 429, RetryAfter: "0"}
 	for _, c := range []struct {
 		name, model string
 		start       thread.Start
@@ -38,6 +41,11 @@ func TestFallback(t *testing.T) {
 		{"transient", `provider="local" id="one" fallback="local/two"`, thread.Start{},
 			[]modeltest.Turn{{Status: 429, RetryAfter: "0"}, {Text: "done", Usage: use}}, "one one", thread.Completed,
 			0},
+		{"after all retries", `provider="local" id="one" fallback="local/two"`, thread.Start{},
+			[]modeltest.Turn{busy, busy, busy, {Text: "done", Usage: use}}, "one one two two", thread.Completed, 1},
+		{"a stopped server", `provider="stopped" id="one" fallback="local/two"`, thread.Start{},
+			[]modeltest.Turn{{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}, Usage: use},
+				{Text: "done", Usage: use}}, "two two", thread.Completed, 1},
 		{"missing key", `provider="anthropic" tier="fast" fallback="local/two"`, thread.Start{},
 			[]modeltest.Turn{{Text: "done", Usage: use}}, "two", thread.Completed, 1},
 		{"of a provider", `provider="anthropic" tier="fast" fallback="local"`,
@@ -49,6 +57,8 @@ func TestFallback(t *testing.T) {
 			thread.Failed, 0},
 	} {
 		items := plain(strings.ReplaceAll(asking, `provider="local" id="test-model"`, c.model))
+		items["tools/rye/agent/providers/stopped.yaml"] = stopped(t)
+		items["config/resilience.yaml"] = "schema_version: \"1.0.0\"\nretry: {max_retries: 1}\n"
 		w := newWorld(t, items, c.turns...)
 		r, err := w.run(t.Context(), c.start)
 		must(t, err)
@@ -82,6 +92,27 @@ func TestFallback(t *testing.T) {
 	}
 	w := newWorld(t, plain(strings.ReplaceAll(asking, `id="test-model"`, `id="one" fallback="nothing"`)))
 	if r, err := w.run(t.Context(), thread.Start{}); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// stopped returns the item of a provider at whose address no server listens.
+func stopped(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, listener.Close())
+	server := modeltest.New(t)
+	return strings.ReplaceAll(server.Item("local"), server.Host, listener.Addr().String())
+}
+
+// TestFallbackStopped: a thread doesn't begin while neither the model's server nor its fallback's runs.
+func TestFallbackStopped(t *testing.T) {
+	t.Parallel()
+	items := plain(strings.ReplaceAll(asking, `provider="local" id="test-model"`,
+		`provider="stopped" id="one" fallback="stopped/two"`))
+	items["tools/rye/agent/providers/stopped.yaml"] = stopped(t)
+	w := newWorld(t, items)
+	if r, err := w.run(t.Context(), thread.Start{}); r != nil || fault.CodeOf(err) != fault.Unavailable {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -125,6 +125,7 @@ func TestFaults(t *testing.T) {
 				w.window(c.window)
 			}
 			w.server.Handle(c.answer)
+			w.lock() // to be written into each thread's directory
 			failed := 0
 			for n := 1; w.faulty(n, c.start, c.more); n += c.step {
 				failed++

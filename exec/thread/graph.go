@@ -55,25 +55,25 @@ func (w walk) Record(durable bool, events ...transcript.Payload) error {
 
 // Make implements graph.Kernel by calls as those of a model.
 func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, rest bool) ([]graph.Made, error) {
-	t := w.thread
-	all := t.calls.prepare(ctx, wanted)
+	thread := w.thread
+	all := thread.calls.prepare(ctx, wanted)
 	group := toolcall.NewGroup(rest)
 	for _, call := range all {
 		call.Group = group
 	}
-	if err := t.hooks.beforeCalls(ctx, all); err != nil {
+	if err := thread.hooks.beforeCalls(ctx, all); err != nil {
 		return nil, err
 	}
-	atOnce = max(min(atOnce, int(t.plan.Settings.Concurrent)), 1)
-	if err := t.watch.safe(); err != nil {
+	atOnce = max(min(atOnce, int(thread.plan.Settings.Concurrent)), 1)
+	if err := thread.watch.safe(); err != nil {
 		return nil, err
 	}
 	for part := range slices.Chunk(all, together(all)) {
-		if err := t.calls.batch(ctx, part, atOnce); err != nil {
+		if err := thread.calls.batch(ctx, part, atOnce); err != nil {
 			return nil, err
 		}
 	}
-	if err := t.hooks.afterCalls(ctx, all); err != nil {
+	if err := thread.hooks.afterCalls(ctx, all); err != nil {
 		return nil, err
 	}
 	return made(all)
@@ -105,21 +105,21 @@ func made(all []*toolCall) ([]graph.Made, error) {
 
 // Decide implements graph.Kernel. Only a node that failed has a choice.
 func (w walk) Decide(ctx context.Context, event string, data map[string]any) (string, error) {
-	t := w.thread
+	thread := w.thread
 	if event != hook.Failure {
-		_, err := t.hooks.fire(ctx, event, data)
+		_, err := thread.hooks.fire(ctx, event, data)
 		return "", err
 	}
-	class := t.plan.Classify(data)
-	decision, err := t.hooks.decide(ctx, event, data)
+	class := thread.plan.Classify(data)
+	decision, err := thread.hooks.decide(ctx, event, data)
 	if err != nil {
 		return "", err
 	}
-	action, again := t.plan.Failed(decision, &class, data)
+	action, again := thread.plan.Failed(decision, &class, data)
 	if action == hook.Retry {
-		return action, t.wait(ctx, again)
+		return action, thread.wait(ctx, again)
 	} else if action == "" {
-		err = t.hooks.end(decision, event)
+		err = thread.hooks.end(decision, event)
 	}
 	return action, err
 }

@@ -394,16 +394,15 @@ func TestGraphCancelled(t *testing.T) {
 func TestGraphPrinted(t *testing.T) {
 	page, err := fs.ReadFile(std.FS(), "knowledge/rye/graphs.md")
 	must(t, err)
-	_, text, _ := strings.Cut(string(page), "\n    version: ")
-	text, _, _ = strings.Cut("    version: "+text, "\n\n")
-	text = strings.ReplaceAll("\n"+text+"\n", "\n    ", "\n")
+	_, text, _ := strings.Cut(string(page), "\nversion: \"1.0.0\"\ntool_type: ")
+	text, _, _ = strings.Cut("\nversion: \"1.0.0\"\ntool_type: "+text, "\nEOF\n")
 	if !strings.Contains(text, "input_schema:") {
 		t.Fatalf("the page has no graph: %s", text)
 	}
 	items := graphs(map[string]string{"pages": text[1:],
 		"old": strings.Replace(text[1:], "input_schema:", "config_schema:", 1)})
-	for id, gives := range map[string]string{"fetch": `{"page": params["url"]}`,
-		"report": `{"text": params["pages"]}`} {
+	for id, gives := range map[string]string{"fetch": `{"page": params["name"]}`,
+		"report": `{"greeting": params["name"]}`} {
 		head, _, _ := strings.Cut(echo, "input_schema")
 		items["tools/acme/"+id+".star"] = head +
 			"input_schema: {type: object}\n# ---\ndef main(params):\n    return " + gives + "\n"
@@ -411,7 +410,7 @@ func TestGraphPrinted(t *testing.T) {
 	w := newWorld(t, items)
 	for _, id := range []string{"pages", "old"} {
 		for most, want := range map[int]string{1: `{"pages":[{"page":"a"},{"page":"b"}]}`,
-			3: `{"pages":[{"page":"a"},{"page":"b"}],"text":[{"page":"a"},{"page":"b"}]}`} {
+			3: `{"pages":[{"page":"a"},{"page":"b"}],"text":"all of [{\"page\":\"a\"},{\"page\":\"b\"}]"}`} {
 			inputs := object{"urls": []any{"a", "b"}}
 			if most != 3 { // the default
 				inputs["most"] = float64(most)

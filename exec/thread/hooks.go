@@ -28,6 +28,7 @@ type hooks struct {
 	dialogue *dialogue
 	calls    *calls // that hooks make
 	asked    int    // how many events the loop has told of in this turn
+	replaced int64  // attempts of this turn at the model whose fallback answers now
 }
 
 // fire asks the hooks of an event. An error ends the thread: the decision to do so is one.
@@ -148,13 +149,17 @@ func (h *hooks) react(ctx context.Context, failure *provider.Failure, class clas
 		return decision, ran, err
 	}
 	event.Action = "fail"
+	tries := event.Attempt - h.replaced
 	switch decision.Control {
+	case "":
+		h.fallBack(class, event)
 	case hook.Retry:
-		if event.Attempt > h.plan.Settings.MaxRetries || class.Policy.MaxRetries > 0 &&
-			event.Attempt > int64(class.Policy.MaxRetries) {
+		if tries > h.plan.Settings.MaxRetries || class.Policy.MaxRetries > 0 &&
+			tries > int64(class.Policy.MaxRetries) {
+			h.fallBack(class, event)
 			return decision, ran, nil
 		}
-		event.Action, event.Delay = hook.Retry, class.Policy.Wait(int(event.Attempt-1), failure.After)
+		event.Action, event.Delay = hook.Retry, class.Policy.Wait(int(tries-1), failure.After)
 		if decision.Delay != nil {
 			event.Delay = *decision.Delay
 		} else if class.Policy.Type == "none" {
@@ -164,6 +169,16 @@ func (h *hooks) react(ctx context.Context, failure *provider.Failure, class clas
 		event.Action = hook.Abort
 	}
 	return decision, ran, nil
+}
+
+// fallBack lets a turn that a failure would end go on with the model's fallback, if an unused one is left.
+func (h *hooks) fallBack(class classification.Class, event *transcript.Classified) bool {
+	if class.Category == classification.Cancelled || !provider.FallBack(h.dialogue.model) {
+		return false
+	}
+	event.Action, h.replaced = "fallback", event.Attempt
+	h.dialogue.count.Forget() // it counts other tokens
+	return true
 }
 
 // atLimit records that a limit is reached, and asks the hooks about it. The error ends the thread; nil for the usual

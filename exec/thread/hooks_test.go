@@ -247,17 +247,22 @@ func (w *world) classified(r *thread.Result) []byte {
 func TestDocumentedHooks(t *testing.T) {
 	page, err := fs.ReadFile(std.FS(), "knowledge/rye/hooks.md")
 	must(t, err)
-	block := func(language, with string) string {
-		for _, part := range strings.Split(string(page), "```"+language+"\n")[1:] {
+	block := func(with string) string {
+		for _, part := range strings.Split(string(page), "```text\n")[1:] {
 			if text, _, _ := strings.Cut(part, "```"); strings.Contains(text, with) {
 				return text
 			}
 		}
-		t.Fatalf("no block of %s with %q", language, with)
+		t.Fatalf("no block with %q", with)
 		return ""
 	}
-	items := config(withHooks(strings.NewReplacer("<hooks>", "", "</hooks>", "").Replace(block("xml", "<hooks>"))),
-		block("yaml", "builtin_hooks:"))
+	_, written, _ := strings.Cut(string(page), "hook_conditions.yaml <<'EOF'\n")
+	written, _, found := strings.Cut(written, "\nEOF\n")
+	if !found {
+		t.Fatal("no file of hooks")
+	}
+	items := config(withHooks(strings.NewReplacer("<hooks>", "", "</hooks>", "").Replace(block("<hooks>"))),
+		written)
 	w := newWorld(t, items, modeltest.Turn{Status: 429}, modeltest.Turn{Status: 400, Message: "no"})
 	began := time.Now()
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration_seconds=4"}}) // the hook waits for 5
@@ -270,7 +275,7 @@ func TestDocumentedHooks(t *testing.T) {
 	if n := strings.Count(string(w.server.Requests()[0].Raw), "Be kind."); n != 2 {
 		t.Errorf("the rules are %d times in the first message", n)
 	}
-	for _, form := range strings.Split(strings.TrimSpace(block("yaml", "tool: acme.notify")), "\n") {
+	for _, form := range strings.Split(strings.TrimSpace(block("tool: acme.notify")), "\n") {
 		items := config(plain(asking), "hooks:\n  - {id: a, event: error, "+strings.Replace(form,
 			"execute: {item_id: acme/notify}", "execute: {item_id: acme/notify, params: {text: hello}}", 1)+"}\n")
 		w := newWorld(t, items, modeltest.Turn{Status: 400})

@@ -50,8 +50,10 @@ func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engin
 		return nil, err
 	}
 	self, _ := os.Executable()
+	_, unlocked := os.Stat(filepath.Join(paths.Dir, "rye.lock"))
 	s, err := session.Open(context.Background(), space,
-		session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{}})
+		session.Options{Mode: session.Mode{Unlocked: unlocked != nil}, Self: self, Functions: functions,
+			Host: env.Host{}})
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +99,9 @@ func (d *doomed) run() int {
 	return 0
 }
 
-// TestKilled kills a process before each change that its thread makes. The thread goes on in another process, and is
-// in the end what it would have been: a call that only reads may run twice, any other never does.
+// TestKilled kills a process before each change that its thread makes. The thread goes on in another process, under
+// its own lock though the project has another by then, and is in the end what it would have been: a call that only
+// reads may run twice, any other never does.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -110,6 +113,7 @@ func TestKilled(t *testing.T) {
 	killed, ended := 0, false
 	for n := 1; !ended; n++ {
 		w := newWorld(t, items)
+		w.lock()
 		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 			all := q.Body["messages"].([]any)
 			usage := provider.Usage{Input: 10, Output: 5}
@@ -123,6 +127,8 @@ func TestKilled(t *testing.T) {
 		if ended = !w.doom(doomed{At: n}); !ended {
 			killed++
 		}
+		w.Put("tools/acme/later.yaml", here)
+		w.lock()
 		w.goOn(n, ended)
 	}
 	if killed < 20 {

@@ -155,6 +155,37 @@ func TestImpatient(t *testing.T) {
 	}
 }
 
+// TestUnknownModel: where the server doesn't know the model, the thread ends with those that the server has, and with
+// how one of them is chosen. A tool that lists another server's is not asked.
+func TestUnknownModel(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		models []string
+		host   string
+		want   string
+	}{
+		"two":     {[]string{"qwen:4b", "llama:3b"}, "", "the server has llama:3b, qwen:4b: --model local/NAME"},
+		"none":    {nil, "", "the server has no models"},
+		"another": {[]string{"llama:3b"}, "127.0.0.1:9", "choose another model with --model local/NAME"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, plain(asking), modeltest.Turn{Status: 404, Message: `model "m" not found`})
+			w.server.Has(c.models...)
+			lister := w.server.Lister("local")
+			if c.host != "" {
+				lister = strings.ReplaceAll(lister, w.server.Host, c.host)
+			}
+			w.Put("tools/rye/agent/models/local.yaml", lister)
+			r, err := w.run(t.Context(), thread.Start{})
+			must(t, err)
+			if r.Status != thread.Failed || !strings.HasSuffix(r.Error.Text, `model "m" not found; `+c.want) {
+				t.Errorf("%+v, %v", r, r.Error)
+			}
+			w.same(r.Thread)
+		})
+	}
+}
+
 // TestUnusable: what isn't signed, or isn't there, is used by no thread; and a cancelled caller gets nothing.
 func TestUnusable(t *testing.T) {
 	t.Parallel()

@@ -16,28 +16,28 @@ import (
 // for times, ids and signatures; the first that differs ends the replay. The transcript is read as it is:
 // transcript.Verify decides whether it can be believed.
 func (e *Engine) PlayBack(ctx context.Context, dir string) (*replay.Played, error) {
-	t, err := e.remember(ctx, dir)
+	thread, err := e.remember(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	played := &replay.Played{Thread: t.id, Directive: t.start.Directive.ID}
-	t.record.Play(dir, 0)
-	defer t.record.Close()
-	if err := t.compareStart(ctx); err != nil {
+	played := &replay.Played{Thread: thread.id, Directive: thread.start.Directive.ID}
+	thread.record.Play(dir, 0)
+	defer thread.record.Close()
+	if err := thread.compareStart(ctx); err != nil {
 		return played, played.Take(err)
 	}
-	result, err := t.run(ctx)
-	played.Turns, played.Status = t.record.turn, result.Status
+	result, err := thread.run(ctx)
+	played.Turns, played.Status = thread.record.turn, result.Status
 	switch {
 	case errors.Is(err, replay.ErrEnds): // unless an answer or a result is missing in the middle
 		played.Status = transcript.StatusUnfinished
-		return played, played.Take(t.record.Cut(t.record.turn))
+		return played, played.Take(thread.record.Cut(thread.record.turn))
 	case errors.Is(err, replay.ErrTime): // and the thread has ended now
-		return played, played.Take(t.record.Rest(t.record.turn))
+		return played, played.Take(thread.record.Rest(thread.record.turn))
 	case err != nil:
 		return played, played.Take(err)
 	}
-	return played, played.Take(t.record.Rest(t.record.turn))
+	return played, played.Take(thread.record.Rest(thread.record.turn))
 }
 
 // compareStart compares what the thread would begin with now.

@@ -40,7 +40,7 @@ func (e *Engine) Resume(ctx context.Context, how *Resume) (*Result, error) {
 		return nil, err
 	}
 	defer e.Close()
-	t, err := e.remember(ctx, row.Dir())
+	thread, err := e.remember(ctx, row.Dir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.NotFound, "the thread %s has no transcript: it had not begun",
 			row.ID).From(err).On("thread", row.ID).
@@ -49,55 +49,55 @@ func (e *Engine) Resume(ctx context.Context, how *Resume) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.origin.Model == provider.Replayed {
+	if thread.origin.Model == provider.Replayed {
 		return nil, fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model",
 			row.ID).On("thread", row.ID).
 			Try("rye run " + row.Directive)
 	}
-	if err := t.plan.Same(t.id, &t.origin); err != nil {
+	if err := thread.plan.Same(thread.id, &thread.origin); err != nil {
 		return nil, err
 	}
 	if row.Parent == "" {
-		if err := t.plan.Permit(ctx); err != nil {
+		if err := thread.plan.Permit(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := t.plan.Offer(ctx); err != nil {
+	if err := thread.plan.Offer(ctx); err != nil {
 		return nil, err
 	}
-	if t.dialogue.model, err = t.choose(ctx); err != nil {
+	if thread.dialogue.model, err = thread.choose(ctx); err != nil {
 		return nil, err
 	}
-	t.start.Principal, t.start.Approver, t.start.Live = how.Principal, how.Approver, how.Live
-	t.family.parent = how.parent
+	thread.start.Principal, thread.start.Approver, thread.start.Live = how.Principal, how.Approver, how.Live
+	thread.family.parent = how.parent
 	if how.parent == nil {
-		t.family.under, t.family.foreign = row.Parent,
-			!roster.Owned(ctx, t.engine.Roster, t.engine.Session, row.Parent)
+		thread.family.under, thread.family.foreign = row.Parent,
+			!roster.Owned(ctx, thread.engine.Roster, thread.engine.Session, row.Parent)
 	}
-	next := t.money.last
+	next := thread.money.last
 	if err := next.Override(how.Limits); err != nil {
 		return nil, err
 	}
-	if how.parent != nil && t.origin.Continues == "" { // its parent may have got more time
-		now := t.plan.Limits()
+	if how.parent != nil && thread.origin.Continues == "" { // its parent may have got more time
+		now := thread.plan.Limits()
 		if err := now.Override(how.spawned); err != nil {
 			return nil, err
 		}
 		now.Cap(&how.parent.money.last)
 		next.Duration = max(next.Duration, now.Duration)
 	}
-	t.money.last = next
-	if t.record.lease, err = roster.ClaimLease(ctx, t.engine.Roster, row); err != nil {
+	thread.money.last = next
+	if thread.record.lease, err = roster.ClaimLease(ctx, thread.engine.Roster, row); err != nil {
 		return nil, err
 	}
-	above, err := t.reopen(ctx, row, &next)
+	above, err := thread.reopen(ctx, row, &next)
 	if err != nil {
 		ctx := context.WithoutCancel(ctx)
-		return nil, errors.Join(err, above.Close(ctx, t.engine.Ledger, t.engine.Now()),
-			t.record.lease.Leave(ctx, roster.Interrupted, ""))
+		return nil, errors.Join(err, above.Close(ctx, thread.engine.Ledger, thread.engine.Now()),
+			thread.record.lease.Leave(ctx, roster.Interrupted, ""))
 	}
-	done, err := t.follow(ctx)
-	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), t.engine.Ledger, t.engine.Now()))
+	done, err := thread.follow(ctx)
+	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), thread.engine.Ledger, thread.engine.Now()))
 }
 
 // GoOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over
@@ -176,24 +176,24 @@ func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := e.newThread(&Start{})
-	t.id, t.origin, t.inputs = origin.Thread, origin.Started, origin.Started.Given
-	t.money.limits, t.money.last = origin.Limits, origin.Last
-	started := &t.origin
+	thread := e.newThread(&Start{})
+	thread.id, thread.origin, thread.inputs = origin.Thread, origin.Started, origin.Started.Given
+	thread.money.limits, thread.money.last = origin.Limits, origin.Last
+	started := &thread.origin
 	ref, err := model.ParseRef(started.Directive.Ref)
 	if err != nil {
 		return nil, err
 	}
-	t.start.Directive = ref
+	thread.start.Directive = ref
 	if started.Model != provider.Replayed { // which counts as the directive's
-		t.start.Model = started.Model
+		thread.start.Model = started.Model
 	}
-	if err := t.load(ctx); err != nil {
+	if err := thread.load(ctx); err != nil {
 		return nil, err
 	}
-	if t.plan.Signs = started.Signs; t.plan.Kind() != started.Kind {
-		return nil, fault.New(fault.Validation, "the transcript of %s is that of a %s, which %q isn't", t.id,
+	if thread.plan.Signs = started.Signs; thread.plan.Kind() != started.Kind {
+		return nil, fault.New(fault.Validation, "the transcript of %s is that of a %s, which %q isn't", thread.id,
 			started.Kind, ref)
 	}
-	return t, nil
+	return thread, nil
 }

@@ -44,10 +44,11 @@ func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) (
 	if end != nil {
 		return end
 	}
-	if why != nil {
-		return why
+	if why == nil {
+		why = limits.Fault(limit)
 	}
-	return limits.Fault(limit)
+	declared := t.start.After.Bound(t.plan.Limits())
+	return declared.Declared(fault.Of(why), limit)
 }
 
 // timeOver records that the time of the thread was over while something ran, and returns the error that ends it.
@@ -82,6 +83,11 @@ func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
 	case t.record.Playing():
 		return t.watch.safe()
 	}
+	state := State{Wait: delay}
+	if why.Attempt == 0 { // no event: a graph's node failed, not a model call
+		state.Why = why.Error.Message
+	}
+	t.show(state)
 	ctx, done := t.watch.Soft(ctx)
 	defer done()
 	return cas.Sleep(ctx, delay)

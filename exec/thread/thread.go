@@ -94,36 +94,40 @@ func (t *thread) maker() *toolcall.Maker {
 }
 
 // tell tells how far the thread is.
-func (t *thread) tell(status string) {
+func (t *thread) tell(status string) { t.show(State{Status: status}) }
+
+// show tells how far the thread is, with what else the state has.
+func (t *thread) show(state State) {
 	if t.start.Live.State == nil || !t.record.Writes() {
 		return
 	}
-	t.start.Live.State(State{Thread: t.id, Parent: t.family.parentID(), Status: status, Turn: t.record.turn,
-		Turns: t.money.limits.Turns,
-		Spend: t.money.spent(), Budget: t.money.limits.Spend})
+	state.Thread, state.Parent = t.id, t.family.parentID()
+	state.Turn, state.Turns = t.record.turn, t.money.limits.Turns
+	state.Spend, state.Budget = t.money.spent(), t.money.limits.Spend
+	t.start.Live.State(state)
 }
 
 // ask answers the loop.
-func (t *thread) ask(ctx context.Context, q loop.Question) (any, error) {
-	switch q := q.(type) {
+func (t *thread) ask(ctx context.Context, question loop.Question) (any, error) {
+	switch first := question.(type) {
 	case loop.First:
 		return t.first(ctx)
 	case loop.Hook:
-		return t.hooks.ask(ctx, q)
+		return t.hooks.ask(ctx, first)
 	case loop.Tools:
-		return control.Values(t.plan.Tools()), nil
+		return control.Values(t.plan.Offered()), nil
 	case loop.Model:
-		return t.askModel(ctx, q)
+		return t.askModel(ctx, first)
 	case loop.Calls:
-		return t.calls.make(ctx, q)
+		return t.calls.make(ctx, first)
 	case loop.Usage:
 		return t.money.doc(t.dialogue.share()), nil
 	case loop.Handoff:
-		return nil, t.handOver(ctx, q)
+		return nil, t.handOver(ctx, first)
 	case loop.Checkpoint:
 		return nil, t.record.append(true, transcript.Checkpoint{Turn: t.record.turn})
 	}
-	return nil, fault.New(fault.Validation, "the loop calls %s, which threads don't answer", q.Function())
+	return nil, fault.New(fault.Validation, "the loop calls %s, which threads don't answer", question.Function())
 }
 
 // first returns the messages that begin the thread, with what the hooks of thread_started give.

@@ -2,8 +2,10 @@ package thread_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // TestTogether: as many children of one turn run at once as config says, and no more; beside a call that has an
@@ -124,13 +127,7 @@ func TestFlowHandedOver(t *testing.T) {
 	for _, turns := range []string{"turns=9", "turns=2"} {
 		w := newWorld(t, items)
 		w.window(10_000)
-		policy := filepath.Join(w.Home, ".ai", "policy.yaml")
-		b, err := os.ReadFile(policy)
-		must(t, err,
-			os.WriteFile(policy,
-				append(b,
-					"\nask:\n  flow: {names: [\"tool:acme/mark\"], when: flow.tools contains \"tool:acme/echo\", answer: refuse}\n"...),
-				0o600))
+		w.refuseMarkAfter("tool:acme/echo")
 		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 			messages := q.Body["messages"].([]any)
 			last := messages[len(messages)-1].(object)
@@ -160,5 +157,41 @@ func TestFlowHandedOver(t *testing.T) {
 			t.Errorf("%s: %+v, %v", turns, r, r.Error)
 		}
 		w.same(r.Thread)
+	}
+}
+
+// refuseMarkAfter has the user's policy refuse acme/mark once another tool has been called.
+func (w *world) refuseMarkAfter(tool string) {
+	w.t.Helper()
+	policy := filepath.Join(w.Home, ".ai", "policy.yaml")
+	text, err := os.ReadFile(policy)
+	must(w.t, err)
+	line := fmt.Sprintf("  flow: {names: [\"tool:acme/mark\"], when: flow.tools contains %q, answer: refuse}\n", tool)
+	must(w.t, os.WriteFile(policy, append(text, "\nask:\n"+line...), 0o600))
+}
+
+// TestFlowOfGraph: the policies know that a thread has called a graph when it calls the next tool.
+func TestFlowOfGraph(t *testing.T) {
+	t.Parallel()
+	items := graphs(map[string]string{"flow": flow("permissions: [execute:tool:acme/echo]\n", `  start: say
+  nodes:
+    say: {action: {item_id: acme/echo, params: {text: x}}}
+`)})
+	maps.Copy(items, plain(strings.Replace(asking, "<tool>acme/echo</tool>", "<tool>acme/*</tool>", 1)))
+	w := newWorld(t, items, modeltest.Turn{Calls: []provider.ToolCall{executes("f", "acme/flow", object{})}},
+		modeltest.Turn{Calls: []provider.ToolCall{executes("m", "acme/mark", object{"text": "x"})}}, done)
+	w.refuseMarkAfter("tool:acme/flow")
+	r, err := w.run(t.Context(), thread.Start{})
+	must(t, err)
+	var results []string
+	for _, event := range w.events(r) {
+		var result transcript.CallResult
+		if event.Type == transcript.TypeCallResult {
+			must(t, event.Decode(&result))
+			results = append(results, result.Status)
+		}
+	}
+	if !r.Success || !slices.Equal(results, []string{transcript.CallOK, transcript.CallRefused}) {
+		t.Errorf("%+v, %v, %q", r, r.Error, results)
 	}
 }

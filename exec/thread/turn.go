@@ -46,7 +46,7 @@ func (t *thread) askModel(ctx context.Context, asked loop.Model) (any, error) {
 		return nil, err
 	}
 	t.record.turn++
-	t.hooks.asked = 0
+	t.hooks.asked, t.hooks.replaced = 0, 0
 	t.tell("")
 	next := &turn{thread: t, dialogue: &t.dialogue, money: &t.money, record: &t.record, request: request}
 	return next.run(ctx)
@@ -203,8 +203,8 @@ func (t *turn) failed(ctx context.Context, failure *provider.Failure) (*transcri
 	switch {
 	case event.ID == replay.LostID:
 		return &event, t.onLost(&event)
-	case class.Category == classification.Permanent && provider.FallBack(t.dialogue.model):
-		return &event, t.onFallback(&event)
+	case class.Category == classification.Permanent && t.thread.hooks.fallBack(class, &event):
+		return &event, t.record.append(true, event)
 	}
 	return &event, t.thread.hooks.onFailure(ctx, failure, class, &event)
 }
@@ -218,11 +218,4 @@ func (t *turn) onLost(event *transcript.Classified) error {
 	}
 	t.record.called += began
 	return t.record.append(true, append(open, *event)...)
-}
-
-// onFallback records that the turn goes on with the next model, which counts other tokens.
-func (t *turn) onFallback(event *transcript.Classified) error {
-	event.Action = "fallback"
-	t.dialogue.count.Forget()
-	return t.record.append(true, *event)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 	"github.com/rye-build/rye/manifest/key"
@@ -177,24 +178,40 @@ func newWorld(t testing.TB, items map[string]string, turns ...modeltest.Turn) *w
 	w.Project = projecttest.With(t,
 		"\noverride:\n  - \"tool:rye/agent/**\"\n\nexec:\n  secrets: {ACME_KEY: [\"tool:acme/**\"]}\n", all)
 	sandboxtest.Removable(t, filepath.Dir(w.Dir))
-	self, err := os.Executable()
-	must(t, err)
-	s, err := session.Open(t.Context(), w.Workspace(workspace.Options{}),
-		session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions,
-			Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
-	must(t, err)
-	t.Cleanup(func() { s.Close() })
-	e, err := thread.Open(s, thread.Options{Program: "rye test", Now: time.Now})
-	must(t, err)
-	t.Cleanup(func() { e.Close() })
-	w.engine = e
+	w.open(session.Mode{Unlocked: true})
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool {
 		return path.Dir(name) == "tools/rye/agent"
 	}) {
-		own.once.Do(func() { own.host = s.Loops() })
+		own.once.Do(func() { own.host = w.engine.Session.Loops() })
 		w.engine.Loops = own.host
 	}
 	return w
+}
+
+// open opens a session of the project, and an engine for it.
+func (w *world) open(mode session.Mode) {
+	w.t.Helper()
+	self, err := os.Executable()
+	must(w.t, err)
+	s, err := session.Open(w.t.Context(), w.Workspace(workspace.Options{}),
+		session.Options{Mode: mode, Self: self, Functions: functions,
+			Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
+	must(w.t, err)
+	w.t.Cleanup(func() { s.Close() })
+	w.engine, err = thread.Open(s, thread.Options{Program: "rye test", Now: time.Now})
+	must(w.t, err)
+	engine := w.engine
+	w.t.Cleanup(func() { engine.Close() })
+}
+
+// lock locks the project. From now on its threads run what is pinned, and their directories keep the lock.
+func (w *world) lock() {
+	w.t.Helper()
+	_, err := update.Make(w.t.Context(), w.Project.Lock(), update.Options{})
+	must(w.t, err)
+	loops := w.engine.Loops
+	w.open(session.Mode{})
+	w.engine.Loops = loops
 }
 
 // run runs a directive.

@@ -30,23 +30,21 @@ type Pins struct {
 }
 
 // Open opens the pins of an open lock without a merge conflict.
-func Open(ctx context.Context, l *workspace.Lock) (*Pins, error) {
-	err := l.NeedLock()
+func Open(ctx context.Context, lock *workspace.Lock) (*Pins, error) {
+	err := lock.NeedLock()
 	if err != nil {
 		return nil, err
 	}
-	if l.Trust, err = l.Policy(); err != nil {
+	if lock.Trust, err = lock.Policy(); err != nil {
 		return nil, err
 	}
-	set, err := l.Set(ctx)
+	set, err := lock.Set(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i := range l.Old.Bundles {
-		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
-	}
-	asked := l.Asked(ctx, l.Dir)
-	view, err := set.View(ctx, asked, l.Trust.Root.Side.Policy.MayOverride)
+	lock.AddBundles(set)
+	asked := lock.Asked(ctx, lock.Dir)
+	view, err := set.View(ctx, asked, lock.Trust.Root.Side.Policy.MayOverride)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +53,7 @@ func Open(ctx context.Context, l *workspace.Lock) (*Pins, error) {
 }
 
 // Files returns the files that a client gets of a pinned item.
-func (p *Pins) Files(ctx context.Context, ref model.Ref, c client.Client) ([]skill.File, error) {
+func (p *Pins) Files(ctx context.Context, ref model.Ref, client client.Client) ([]skill.File, error) {
 	it, err := p.resolver.Resolve(ctx, ref, nil)
 	if err != nil {
 		return nil, err
@@ -64,28 +62,73 @@ func (p *Pins) Files(ctx context.Context, ref model.Ref, c client.Client) ([]ski
 		if err := p.admit.Require(ctx, it, policy.ToUse); err != nil {
 			return nil, err
 		}
-		return c.DirectiveFiles(Directive(it)), nil
+		return client.DirectiveFiles(Directive(it)), nil
 	}
 	name, files, err := Skill(ctx, p.admit, it, policy.ToUse)
 	if err != nil {
 		return nil, err
 	}
-	return c.SkillFiles(name, files), nil
+	return client.SkillFiles(name, files), nil
+}
+
+// Item returns a pinned item that the policy admits for use.
+func (p *Pins) Item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
+	it, err := p.resolver.Resolve(ctx, ref, nil)
+	if err != nil {
+		return nil, err
+	}
+	return it, p.admit.Require(ctx, it, policy.ToUse)
 }
 
 // Skill returns the files of a skill as they were before its import, or those generated from a directive. The policy
 // must admit the item for the purpose.
 func Skill(ctx context.Context, admit *ai.Admitter, it *ai.Item, purpose policy.Purpose) (name string,
 	files []skill.File, err error) {
+	if it.Model.Directive != nil {
+		if err := admit.Require(ctx, it, purpose); err != nil {
+			return "", nil, err
+		}
+		return skill.Slug(it.Ref), Directive(it).Skill(), nil
+	}
+	name, found, err := Imported(ctx, admit, it, purpose)
+	for _, f := range found {
+		b, err := f.Read()
+		if err != nil {
+			return "", nil, err
+		}
+		files = append(files, skill.File{Path: f.Path, Exec: f.exec, Bytes: b})
+	}
+	return name, files, err
+}
+
+// A File is one file of an imported skill, in the space of its item.
+type File struct {
+	Path   string // in the skill
+	exec   bool
+	from   fs.FS
+	at     string
+	digest cas.Digest
+}
+
+// Read returns the bytes that were admitted; other bytes are an error.
+func (f *File) Read() ([]byte, error) {
+	b, err := fs.ReadFile(f.from, f.at)
+	if err == nil && cas.Sum(b) != f.digest {
+		err = fault.New(fault.Conflict, "%q changed while it was read", f.at)
+	}
+	return b, err
+}
+
+// Imported returns the files of the tool that rye import skill makes of a skill, as they were before the import. The
+// policy must admit the tool for the purpose.
+func Imported(ctx context.Context, admit *ai.Admitter, it *ai.Item, purpose policy.Purpose) (name string, files []File,
+	err error) {
 	found, err := admit.Admit(ctx, it, purpose)
 	if err != nil {
 		return "", nil, err
 	}
 	if !found.Decision.Allowed {
 		return "", nil, ai.NotAdmitted(it.Ref, it.Path, found.Decision)
-	}
-	if it.Model.Directive != nil {
-		return skill.Slug(it.Ref), Directive(it).Skill(), nil
 	}
 	name, ok := skill.NameOf(it.Ref)
 	if !ok || it.Model.Tool == nil || found.Tree == nil {
@@ -96,19 +139,11 @@ func Skill(ctx context.Context, admit *ai.Admitter, it *ai.Item, purpose policy.
 		return "", nil, err
 	}
 	own := strings.TrimPrefix(path.Join(path.Dir(it.Path), skill.Dir)+"/", anchor.Dir+"/")
-	for _, f := range found.Tree.Files {
-		rel, ok := strings.CutPrefix(f.Path, own)
-		if !ok {
-			continue
+	for _, file := range found.Tree.Files {
+		if rel, ok := strings.CutPrefix(file.Path, own); ok {
+			files = append(files, File{Path: rel, exec: file.Mode == cas.Exec, from: it.Space.FS,
+				at: path.Join(anchor.Dir, file.Path), digest: file.Raw})
 		}
-		b, err := fs.ReadFile(it.Space.FS, path.Join(anchor.Dir, f.Path))
-		if err != nil {
-			return "", nil, err
-		}
-		if cas.Sum(b) != f.Raw {
-			return "", nil, fault.New(fault.Conflict, "%q changed while it was read", f.Path)
-		}
-		files = append(files, skill.File{Path: rel, Exec: f.Mode == cas.Exec, Bytes: b})
 	}
 	if len(files) == 0 {
 		return "", nil, notSkill(it.Ref)
@@ -145,9 +180,9 @@ func Verify(ctx context.Context, l *workspace.Lock) (*Report, error) {
 		return nil, err
 	}
 	defer place.Close()
-	r := &Report{Files: len(place.In), Differences: []client.Difference{}}
+	report := &Report{Files: len(place.In), Differences: []client.Difference{}}
 	if len(place.In) == 0 {
-		return r, nil
+		return report, nil
 	}
 	pins, err := Open(ctx, l)
 	if err != nil {
@@ -162,10 +197,10 @@ func Verify(ctx context.Context, l *workspace.Lock) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Items++
-		r.Differences = append(r.Differences, more...)
+		report.Items++
+		report.Differences = append(report.Differences, more...)
 	}
-	return r, nil
+	return report, nil
 }
 
 // want returns the files that a client would get of an item, or nil if it isn't locked.
@@ -190,19 +225,19 @@ func (r *Report) Fault() *fault.Error {
 	if len(r.Differences) == 0 {
 		return nil
 	}
-	f := fault.New(fault.LockMismatch, "%s in the folders of clients: different from the lock",
-		fault.Count(int64(len(r.Differences)), "file")).Asked()
+	failure := fault.New(fault.LockMismatch, "%s in the folders of clients: different from the lock",
+		fault.Count(int64(len(r.Differences)), "file")).Answer()
 	seen := map[string]bool{}
 	for i, d := range r.Differences {
 		if i < fault.MaxLines {
-			f.Because(d.File + ": " + d.Why)
+			failure.Because(d.File + ": " + d.Why)
 		}
 		for _, hint := range d.Hint() {
 			if !seen[hint] && len(seen) < 5 {
 				seen[hint] = true
-				f.Try(hint)
+				failure.Try(hint)
 			}
 		}
 	}
-	return f
+	return failure
 }

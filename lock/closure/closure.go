@@ -119,18 +119,18 @@ func Close(ctx context.Context, o Options) (*Closure, error) {
 func closeOver(ctx context.Context, o Options, drafts map[model.Ref]bool) (*Closure, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := &closer{Options: o, drafts: drafts, spaces: o.View.Spaces(), stop: stop, nodes: map[nodeKey]*node{},
+	closer := &closer{Options: o, drafts: drafts, spaces: o.View.Spaces(), stop: stop, nodes: map[nodeKey]*node{},
 		results: map[want]result{},
 		covered: map[pattern]bool{}, first: map[want]source{},
 		links: links{Resolver: o.View, found: map[want]result{}},
 		trees: map[treeKey]*madeTree{}}
-	if err := c.list(ctx); err != nil {
+	if err := closer.list(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.follow(ctx, c.roots()); err != nil {
+	if err := closer.follow(ctx, closer.roots()); err != nil {
 		return nil, err
 	}
-	return c.result(ctx)
+	return closer.result(ctx)
 }
 
 // A closer holds the state of one Close.
@@ -348,7 +348,7 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 	if len(c.problems) > 0 {
 		c.problems = c.sorted(c.problems)
 		c.suggest(ctx)
-		return nil, &Error{c.problems, c.findDrafts()}
+		return nil, &Error{c.problems, c.findDrafts(), c.Pinned}
 	}
 	slices.SortFunc(out.Uses, func(a, b Use) int {
 		return cmp.Or(file.CompareRefs(a.From, b.From), file.CompareRefs(a.To, b.To),
@@ -369,36 +369,36 @@ func (c *closer) function(from *node, to model.Ref) bool {
 }
 
 // edge turns an edge into a use, or reports why it names no item.
-func (c *closer) edge(out *Closure, from *node, e edge) {
-	u := Use{To: e.to.ref, Why: e.why, Pattern: e.pattern, Line: e.at.Line}
+func (c *closer) edge(out *Closure, from *node, edge edge) {
+	use := Use{To: edge.to.ref, Why: edge.why, Pattern: edge.pattern, Line: edge.at.Line}
 	about := func(err error) *Problem {
 		if at, ok := err.(*ai.ItemError); ok {
-			return &Problem{Ref: e.to.ref, Space: at.Space, Path: at.Path, Err: at.Err}
+			return &Problem{Ref: edge.to.ref, Space: at.Space, Path: at.Path, Err: at.Err}
 		}
-		return &Problem{Ref: e.to.ref, Err: err}
+		return &Problem{Ref: edge.to.ref, Err: err}
 	}
 	if from != nil {
-		u.From = from.ref
-		about = func(err error) *Problem { return from.about(e.at, e.field, err) }
+		use.From = from.ref
+		about = func(err error) *Problem { return from.about(edge.at, edge.field, err) }
 	}
 	var err error
-	if e.to != (want{}) {
-		err = c.results[e.to].err
+	if edge.to != (want{}) {
+		err = c.results[edge.to].err
 	}
 	switch {
 	case err == nil && !c.Uses:
 	case err == nil:
-		out.Uses = append(out.Uses, u)
-	case e.why == AsExecutor:
-		c.problems = append(c.problems, about(noExecutor(from.ref, e.to.ref, err)))
-	case e.why.needed() && e.why != AsRoot || !missing(err):
+		out.Uses = append(out.Uses, use)
+	case edge.why == AsExecutor:
+		c.problems = append(c.problems, about(noExecutor(from.ref, edge.to.ref, err)))
+	case edge.why.needed() && edge.why != AsRoot || !missing(err):
 		c.problems = append(c.problems, about(err))
-	case e.why == AsRoot:
+	case edge.why == AsRoot:
 		// A glob may cover a file that is an asset, but a file that is named must be an item.
-		if e.pattern == e.to.ref.String() {
+		if edge.pattern == edge.to.ref.String() {
 			c.problems = append(c.problems, about(err))
 		}
-	case e.why != AsProvider && !c.function(from, e.to.ref):
+	case edge.why != AsProvider && !c.function(from, edge.to.ref):
 		c.warnings = append(c.warnings, about(err))
 	}
 }
@@ -423,18 +423,18 @@ func (c *closer) conflicts(twice map[*node]*model.Ref) {
 		}
 	}
 	for i := 1; i < len(c.order); i++ {
-		a, b := c.order[i-1], c.order[i]
-		if a.ref != b.ref {
+		before, after := c.order[i-1], c.order[i]
+		if before.ref != after.ref {
 			continue
 		}
 		var by [2]model.Ref
-		for i, n := range []*node{a, b} {
+		for i, n := range []*node{before, after} {
 			if first := twice[n]; first != nil {
 				by[i] = *first
 			}
 		}
-		c.problems = append(c.problems, a.about(value.Pos{}, "",
-			conflict(a.ref, [2]string{a.space.Label, b.space.Label}, by)))
+		c.problems = append(c.problems, before.about(value.Pos{}, "",
+			conflict(before.ref, [2]string{before.space.Label, after.space.Label}, by)))
 	}
 }
 

@@ -37,24 +37,24 @@ func (c *closer) findDrafts() map[model.Ref]bool {
 
 // mayBeDraft reports whether a problem is about an item of the working tree that is neither pinned nor named by a
 // root, and overrides nothing. Config is always in use.
-func (c *closer) mayBeDraft(p *Problem) bool {
-	if p.Ref == (model.Ref{}) || p.Ref.Kind == configKind || len(c.Pinned(p.Ref)) > 0 {
+func (c *closer) mayBeDraft(problem *Problem) bool {
+	if problem.Ref == (model.Ref{}) || problem.Ref.Kind == configKind || len(c.Pinned(problem.Ref)) > 0 {
 		return false
 	}
 	own := ai.Project
 	if c.User {
 		own = ai.User
 	}
-	if p.Space != nil && p.Space.Level != own {
+	if problem.Space != nil && problem.Space.Level != own {
 		return false
 	}
-	files := c.filesAt(p.Ref)
+	files := c.filesAt(problem.Ref)
 	for _, f := range files {
 		if f.Space.Level != own {
 			return false
 		}
 	}
-	return len(files)+len(c.bad[p.Ref]) > 0 && !c.rooted(p.Ref)
+	return len(files)+len(c.bad[problem.Ref]) > 0 && !c.rooted(problem.Ref)
 }
 
 // unsigned reports whether the item of a problem has no signature, which isn't a problem of its own beside others.
@@ -69,13 +69,14 @@ func (c *closer) rooted(ref model.Ref) bool {
 }
 
 // unfinished reports whether an unfinished item may have a problem, and whether that is enough to be one: it is
-// unsigned or invalid, and doesn't only lack what it uses. No untrusted key and no unreadable file is one of these.
+// unsigned or invalid, and doesn't only lack what it uses. A signature that was made for another name, as in a copied
+// file, is invalid. No untrusted key and no unreadable file is one of these.
 func unfinished(err error) (may, enough bool) {
 	if errors.Is(err, cas.ErrDamaged) {
 		return false, false
 	}
 	switch fault.CodeOf(err) {
-	case fault.Unsigned, fault.Integrity, fault.Validation, fault.Parsing:
+	case fault.Unsigned, fault.Integrity, fault.SignatureInvalid, fault.Validation, fault.Parsing:
 		return true, true
 	case fault.NotFound, fault.ExecutorNotFound, fault.Circular, fault.TooDeep:
 		return true, false

@@ -17,43 +17,43 @@ import (
 
 // uses adds the edges of an item, except for its executor.
 func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
-	m := it.Model
+	parsed := it.Model
 	if from := it.Kind.From; from != "" && (model.Ref{Kind: "tool", ID: from}) != it.Ref {
 		// Kinds come from the highest extractor, whatever the item's space.
 		n.edges = append(n.edges, edge{why: AsExtractor, to: want{ref: model.Ref{Kind: "tool", ID: from}}})
 	}
 	switch {
-	case m.Directive != nil:
-		for i, h := range m.Directive.Hooks {
+	case parsed.Directive != nil:
+		for i, h := range parsed.Directive.Hooks {
 			c.hook(n, "hooks["+strconv.Itoa(i)+"]", h.Value)
 		}
-		for i, o := range m.Directive.Tools {
+		for i, o := range parsed.Directive.Tools {
 			c.literal(n, AsOffer, "tools["+strconv.Itoa(i)+"]", "tool",
 				&value.Value{Kind: value.Text, At: o.At, Text: o.ID})
 		}
-		if list := m.Fields.Get("actions"); list != nil {
+		if list := parsed.Fields.Get("actions"); list != nil {
 			for i, v := range list.Items {
 				if call(v.Get("primary").String()) {
 					c.object(n, AsAction, "actions["+strconv.Itoa(i)+"]", v)
 				}
 			}
 		}
-		c.provider(n, m.Directive.Model)
-		c.permissions(n, m, admitted)
-	case m.Tool != nil:
-		c.permissions(n, m, admitted)
-		c.graph(n, m.Tool)
-	case m.Knowledge != nil:
-		c.references(n, m.Fields.Get("references"))
+		c.provider(n, parsed.Directive.Model)
+		c.permissions(n, parsed, admitted)
+	case parsed.Tool != nil:
+		c.permissions(n, parsed, admitted)
+		c.graph(n, parsed.Tool)
+	case parsed.Knowledge != nil:
+		c.references(n, parsed.Fields.Get("references"))
 	}
 }
 
 // graph adds edges for the nodes and hooks of a state graph. Other errors in the graph are not the lock's concern.
-func (c *closer) graph(n *node, t *model.Tool) {
-	if !graph.Is(t) {
+func (c *closer) graph(n *node, tool *model.Tool) {
+	if !graph.Is(tool) {
 		return
 	}
-	if nodes := t.Config.Get("nodes"); nodes != nil {
+	if nodes := tool.Config.Get("nodes"); nodes != nil {
 		for _, e := range nodes.Map {
 			if a := e.Value.Get("action"); call(cmp.Or(a.Get("primary").String(), capability.Execute)) {
 				c.object(n, AsAction, "config.nodes."+e.Key+".action", a)
@@ -64,7 +64,7 @@ func (c *closer) graph(n *node, t *model.Tool) {
 			}
 		}
 	}
-	if hooks := t.Config.Get("hooks"); hooks != nil {
+	if hooks := tool.Config.Get("hooks"); hooks != nil {
 		for i, h := range hooks.Items {
 			c.hook(n, "config.hooks["+strconv.Itoa(i)+"]", h)
 		}
@@ -203,22 +203,22 @@ func (c *closer) permissions(n *node, m *model.Model, admitted bool) {
 	if list == nil {
 		return
 	}
-	for i, v := range list.Items {
-		p, err := capability.Parse(v.String())
+	for i, val := range list.Items {
+		capability, err := capability.Parse(val.String())
 		if err != nil {
 			continue // the model has reported it
 		}
 		field := "permissions[" + strconv.Itoa(i) + "]"
-		_, kind, id := parts(p)
+		_, kind, id := parts(capability)
 		switch {
 		case id == "" || strings.HasPrefix(id, "*"):
 		case kind != "*" && !strings.Contains(id, "*"):
 			for _, id := range c.named(kind, id) {
-				c.literal(n, AsPermission, field, kind, &value.Value{Kind: value.Text, At: v.At, Text: id})
+				c.literal(n, AsPermission, field, kind, &value.Value{Kind: value.Text, At: val.At, Text: id})
 			}
 		case admitted:
-			n.edges = append(n.edges, edge{why: AsPermission, pattern: p.String(), at: v.At, field: field})
-			n.patterns = append(n.patterns, pattern{p, c.from(n)})
+			n.edges = append(n.edges, edge{why: AsPermission, pattern: capability.String(), at: val.At, field: field})
+			n.patterns = append(n.patterns, pattern{capability, c.from(n)})
 		}
 	}
 }

@@ -53,7 +53,8 @@ func (p *Problem) Unwrap() error { return p.Err }
 // An Error lists every problem that prevents a project from being locked, sorted by place.
 type Error struct {
 	Problems []*Problem
-	drafts   map[model.Ref]bool // nil if no problem is one of a draft
+	drafts   map[model.Ref]bool           // nil if no problem is one of a draft
+	pinned   func(model.Ref) []cas.Digest // in the present lock; may be nil
 }
 
 func (e *Error) Error() string {
@@ -83,35 +84,42 @@ func (e *Error) Fault() *fault.Error {
 		code, _ := check.Words(p.Err)
 		codes = append(codes, code)
 	}
-	f := fault.New(fault.Gravest(codes), "the project cannot be locked: %s",
+	failure := fault.New(fault.Gravest(codes), "the project cannot be locked: %s",
 		fault.Count(int64(len(e.Problems)), "problem")).
 		From(e).On("problems", len(e.Problems))
 	if errors.Is(e, cas.ErrDamaged) {
-		return f.Try("rye vendor --check", "rye store fsck")
+		return failure.Try("rye vendor --check", "rye store fsck")
 	}
 	refs, ok := e.Unsigned()
 	switch {
 	case !ok && e.Problems[0].Space == nil:
-		return f.Try("rye ls")
+		return failure.Try("rye ls")
 	case !ok:
-		return f.Try("rye check", "rye verify '**'")
+		return failure.Try("rye check", "rye verify '**'")
 	}
 	sign := fault.Command("rye lock --sign", refs...)
 	if len(refs) > 20 {
 		sign = "rye sign --all" // a command of thousands of words is useless
 	}
-	if codes[0] != fault.Integrity {
-		return f.Try(sign)
+	changed := slices.IndexFunc(e.Problems, func(p *Problem) bool {
+		return e.pinned != nil && len(e.pinned(p.Ref)) > 0
+	})
+	if changed < 0 {
+		return failure.Try(sign)
 	}
-	return f.Try(fault.Command("rye diff", refs[0]), sign, fault.Command("rye restore", refs[0]))
+	return failure.Try(fault.Command("rye diff", refs[changed]), sign, fault.Command("rye restore", refs[changed]))
 }
 
-// Unsigned returns the items that only lack a signature over their current content. ok is false if there are other
-// problems.
+// Unsigned returns the items that only lack a valid signature over their current content. ok is false if there are
+// other problems.
 func (e *Error) Unsigned() (refs []string, ok bool) {
 	for _, p := range e.Problems {
-		code := fault.CodeOf(p.Err)
-		if p.Ref == (model.Ref{}) || code != fault.Unsigned && code != fault.Integrity {
+		switch fault.CodeOf(p.Err) {
+		case fault.Unsigned, fault.Integrity, fault.SignatureInvalid:
+		default:
+			return nil, false
+		}
+		if p.Ref == (model.Ref{}) {
 			return nil, false
 		}
 		refs = append(refs, p.Ref.String())

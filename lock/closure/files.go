@@ -40,7 +40,7 @@ type treeFile struct {
 }
 
 // filesOf returns the tree of all files of a tool's directory, by their paths in the space.
-func (c *closer) filesOf(ctx context.Context, it *ai.Item, t *tree.Tree, m cas.Mode) (cas.Digest, error) {
+func (c *closer) filesOf(ctx context.Context, it *ai.Item, tree *tree.Tree, mode cas.Mode) (cas.Digest, error) {
 	anchor, err := c.Admit.Anchor(ctx, it)
 	if err != nil {
 		return cas.Digest{}, err
@@ -52,7 +52,7 @@ func (c *closer) filesOf(ctx context.Context, it *ai.Item, t *tree.Tree, m cas.M
 	if key.below != "" {
 		key.own = it.Path
 	}
-	own := treeFile{it.Path, it.Raw, int64(len(it.Bytes)), m}
+	own := treeFile{it.Path, it.Raw, int64(len(it.Bytes)), mode}
 	c.mu.Lock()
 	made, ok := c.trees[key]
 	if !ok {
@@ -61,14 +61,14 @@ func (c *closer) filesOf(ctx context.Context, it *ai.Item, t *tree.Tree, m cas.M
 	}
 	c.mu.Unlock()
 	made.once.Do(func() {
-		made.files = filesIn(anchor.Dir, own, t)
+		made.files = filesIn(anchor.Dir, own, tree)
 		made.id, made.err = c.putFiles(ctx, it.Space, made.files)
 	})
 	if made.err != nil {
 		return cas.Digest{}, made.err
 	}
 	// All tools must see the same files in the directory.
-	if !same(made.files, anchor.Dir, own, t) {
+	if !same(made.files, anchor.Dir, own, tree) {
 		return cas.Digest{}, changed()
 	}
 	return made.id, nil
@@ -88,26 +88,27 @@ func filesIn(dir string, own treeFile, t *tree.Tree) []treeFile {
 
 // same reports whether files are those of a tree and a tool's own, without building a list: a directory may have
 // hundreds of tools.
-func same(files []treeFile, dir string, own treeFile, t *tree.Tree) bool {
-	if len(files) != len(t.Files)+1 {
+func same(files []treeFile, dir string, own treeFile, tree *tree.Tree) bool {
+	if len(files) != len(tree.Files)+1 {
 		return false
 	}
 	next, found := 0, false
 	for i := range files {
-		f := &files[i]
-		if f.path == own.path {
-			if found = *f == own; !found {
+		treeFile := &files[i]
+		if treeFile.path == own.path {
+			if found = *treeFile == own; !found {
 				return false
 			}
 			continue
 		}
-		if next == len(t.Files) {
+		if next == len(tree.Files) {
 			return false
 		}
-		o := &t.Files[next]
+		o := &tree.Files[next]
 		next++
-		if len(f.path) != len(dir)+1+len(o.Path) || !strings.HasSuffix(f.path, o.Path) || f.digest != o.Raw ||
-			f.size != o.Size || f.mode != o.Mode {
+		if len(treeFile.path) != len(dir)+1+len(o.Path) || !strings.HasSuffix(treeFile.path, o.Path) ||
+			treeFile.digest != o.Raw ||
+			treeFile.size != o.Size || treeFile.mode != o.Mode {
 			return false
 		}
 	}
@@ -131,31 +132,31 @@ func (c *closer) putFiles(ctx context.Context, s *ai.Space, files []treeFile) (c
 const wholeFile = 256 << 10
 
 // putFile stores a file, which must still have the signed digest.
-func (c *closer) putFile(ctx context.Context, s *ai.Space, f *treeFile) error {
-	r, err := s.FS.Open(f.path)
+func (c *closer) putFile(ctx context.Context, s *ai.Space, treeFile *treeFile) error {
+	r, err := s.FS.Open(treeFile.path)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	in := &input{r: io.LimitReader(r, f.size+1)}
-	if f.size > wholeFile {
+	in := &input{r: io.LimitReader(r, treeFile.size+1)}
+	if treeFile.size > wholeFile {
 		got, err := c.Store.Put(ctx, cas.Blob, in)
 		switch {
 		case in.err != nil:
 			return in.err
 		case err != nil:
 			return c.fail(err)
-		case got.Digest != f.digest:
+		case got.Digest != treeFile.digest:
 			return changed()
 		}
 		return nil
 	}
 	var b bytes.Buffer
-	b.Grow(int(f.size) + bytes.MinRead)
+	b.Grow(int(treeFile.size) + bytes.MinRead)
 	if _, err := b.ReadFrom(in); err != nil {
 		return err
 	}
-	return c.put(ctx, b.Bytes(), f.digest)
+	return c.put(ctx, b.Bytes(), treeFile.digest)
 }
 
 // An input remembers the errors of reading a file, to tell them from the store's errors.

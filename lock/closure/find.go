@@ -68,12 +68,13 @@ func compareIDs(a, b model.Ref) int {
 
 // concerns reports whether a broken file could have been an item that the roots cover. An unreadable directory might
 // hold any item below it.
-func (c *closer) concerns(p *ai.ItemError) bool {
-	if c.drafts[p.Ref] {
+func (c *closer) concerns(itemError *ai.ItemError) bool {
+	if c.drafts[itemError.Ref] {
 		return false
 	}
-	own, from := p.Space.Level == ai.Project, p.Space.Label
-	if k, ok := c.View.Kind(configKind); ok && !p.Space.Builtin && strings.HasPrefix(p.Path+"/", k.Dir+"/") {
+	own, from := itemError.Space.Level == ai.Project, itemError.Space.Label
+	if k, ok := c.View.Kind(configKind); ok && !itemError.Space.Builtin &&
+		strings.HasPrefix(itemError.Path+"/", k.Dir+"/") {
 		return true
 	}
 	if len(c.Roots) == 0 {
@@ -84,8 +85,9 @@ func (c *closer) concerns(p *ai.ItemError) bool {
 		if r.One {
 			continue
 		}
-		if p.Ref == (model.Ref{}) && own && (r.From == "" || r.From == from) || p.Ref != (model.Ref{}) &&
-			r.Match(p.Ref, from) {
+		if itemError.Ref == (model.Ref{}) && own && (r.From == "" || r.From == from) ||
+			itemError.Ref != (model.Ref{}) &&
+				r.Match(itemError.Ref, from) {
 			return true
 		}
 	}
@@ -136,19 +138,19 @@ func (c *closer) roots() []want {
 		}
 	}
 	for i := range globs {
-		r := &globs[i]
-		if !r.One {
-			if !covers[i] && r.Line > 0 {
-				c.warnings = append(c.warnings, &Problem{Err: &NothingError{r.Text}})
+		root := &globs[i]
+		if !root.One {
+			if !covers[i] && root.Line > 0 {
+				c.warnings = append(c.warnings, &Problem{Err: &NothingError{root.Text}})
 			}
 			continue
 		}
-		ref, err := model.ParseRef(r.Text)
+		ref, err := model.ParseRef(root.Text)
 		if err != nil {
 			c.problems = append(c.problems, &Problem{Err: err})
 			continue
 		}
-		ask(AsRoot, ref, r.Text)
+		ask(AsRoot, ref, root.Text)
 	}
 	return wants
 }
@@ -159,27 +161,27 @@ func matchesAny(r *project.Root, files []ai.File) bool {
 }
 
 // find returns the item of a want.
-func (c *closer) find(ctx context.Context, w want) (*ai.Item, error) {
-	if w.link {
-		return c.links.Resolve(ctx, w.ref, w.from)
+func (c *closer) find(ctx context.Context, want want) (*ai.Item, error) {
+	if want.link {
+		return c.links.Resolve(ctx, want.ref, want.from)
 	}
-	if w.from != nil {
+	if want.from != nil {
 		// The item must be within reach; an item that overrides it is then used instead.
-		if _, err := c.View.Resolve(ctx, w.ref, w.from); err != nil {
+		if _, err := c.View.Resolve(ctx, want.ref, want.from); err != nil {
 			return nil, err
 		}
 	}
-	if files := c.filesAt(w.ref); len(files) == 1 && len(c.bad[w.ref]) == 0 {
+	if files := c.filesAt(want.ref); len(files) == 1 && len(c.bad[want.ref]) == 0 {
 		it, err := c.View.Load(ctx, files[0])
 		if !errors.Is(err, ai.ErrAsset) {
 			return it, err
 		}
 	}
-	it, err := c.View.Resolve(ctx, w.ref, nil)
+	it, err := c.View.Resolve(ctx, want.ref, nil)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range c.bad[w.ref] {
+	for _, p := range c.bad[want.ref] {
 		if p.Space == it.Space {
 			return nil, p
 		}
@@ -249,8 +251,8 @@ func (c *closer) expand(n *node, add func(want)) {
 }
 
 // matches returns the refs of files that a capability with "*" covers.
-func (c *closer) matches(p capability.Capability) (refs []model.Ref) {
-	_, kind, id := parts(p)
+func (c *closer) matches(capability capability.Capability) (refs []model.Ref) {
+	_, kind, id := parts(capability)
 	begin, _, _ := strings.Cut(id, "*")
 	begin = strings.TrimSuffix(begin, "/")
 	kinds := []string{kind}
@@ -263,7 +265,7 @@ func (c *closer) matches(p capability.Capability) (refs []model.Ref) {
 	for _, kind := range kinds {
 		i, _ := slices.BinarySearchFunc(c.files, model.Ref{Kind: kind, ID: begin}, compareFile)
 		for ; i < len(c.files) && c.files[i].Ref.Kind == kind && strings.HasPrefix(c.files[i].ID, begin); i++ {
-			if ref := c.files[i].Ref; covers(p, ref) && !c.drafts[ref] {
+			if ref := c.files[i].Ref; covers(capability, ref) && !c.drafts[ref] {
 				refs = append(refs, ref)
 			}
 		}

@@ -89,7 +89,7 @@ func firstOfCircle(path []string, tool model.Ref) bool {
 // admit returns the admission of an item, or nil if it may not be used. An invalid item can't be signed, so its
 // missing signature isn't reported along with its own problems.
 func (c *closer) admit(ctx context.Context, n *node, it *ai.Item, own int) *ai.Admission {
-	a, err := c.Admit.Admit(ctx, it, policy.ToUse)
+	admission, err := c.Admit.Admit(ctx, it, policy.ToUse)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -97,21 +97,22 @@ func (c *closer) admit(ctx context.Context, n *node, it *ai.Item, own int) *ai.A
 		c.notAdmitted(n, it, err)
 		return nil
 	}
-	if !a.Decision.Allowed && a.Decision.Code == policy.Unsigned && own > 0 {
+	if !admission.Decision.Allowed && admission.Decision.Code == policy.Unsigned && own > 0 {
 		return nil
 	}
-	if !a.Decision.Allowed {
-		n.problem(value.Pos{}, "", ai.NotAdmitted(it.Ref, place(it.Space, it.Path), a.Decision))
+	if !admission.Decision.Allowed {
+		n.problem(value.Pos{}, "", ai.NotAdmitted(it.Ref, place(it.Space, it.Path), admission.Decision))
 		return nil
 	}
-	if loose(it) && a.Tree != nil && a.Decision.Voucher == policy.ByKeys && !a.Decision.ByDigest &&
-		a.Signed.Format == sign.V1 {
+	if loose(it) && admission.Tree != nil && admission.Decision.Voucher == policy.ByKeys &&
+		!admission.Decision.ByDigest &&
+		admission.Signed.Format == sign.V1 {
 		n.problem(value.Pos{}, "", fault.New(fault.Validation,
 			"a v1 signature does not cover the %s in the tool's directory",
-			fault.Count(int64(len(a.Tree.Files)), "other file")))
+			fault.Count(int64(len(admission.Tree.Files)), "other file")))
 		return nil
 	}
-	return a
+	return admission
 }
 
 // notAdmitted reports why an item has no admission.
@@ -140,37 +141,37 @@ func (c *closer) notAdmitted(n *node, it *ai.Item, err error) {
 func loose(it *ai.Item) bool { return it.Space.Level != ai.System }
 
 // pin makes the pin of an item without problems.
-func (c *closer) pin(ctx context.Context, n *node, it *ai.Item, a *ai.Admission) {
-	p := file.Pin{Ref: it.Ref, Version: strings.Clone(it.Model.Version), Digest: it.Raw, From: it.Space.Label}
-	if a.Tree != nil {
-		p.Tree = a.Tree.Digest
+func (c *closer) pin(ctx context.Context, n *node, it *ai.Item, admission *ai.Admission) {
+	pin := file.Pin{Ref: it.Ref, Version: strings.Clone(it.Model.Version), Digest: it.Raw, From: it.Space.Label}
+	if admission.Tree != nil {
+		pin.Tree = admission.Tree.Digest
 	}
-	for _, v := range a.Decision.Signers {
-		if v.Code == policy.Admitted && a.Decision.Voucher == policy.ByKeys && !a.Decision.ByDigest {
-			p.Signers, p.Format = append(p.Signers, v.Key), v.Format
+	for _, v := range admission.Decision.Signers {
+		if v.Code == policy.Admitted && admission.Decision.Voucher == policy.ByKeys && !admission.Decision.ByDigest {
+			pin.Signers, pin.Format = append(pin.Signers, v.Key), v.Format
 		}
 	}
-	slices.SortFunc(p.Signers, key.Fingerprint.Compare)
+	slices.SortFunc(pin.Signers, key.Fingerprint.Compare)
 	if it.Model.Tool != nil || it.Model.Directive != nil {
 		var err error
-		if p.Interface, err = it.Model.Interface().Hash(); err == nil {
-			p.Grants, err = it.Model.Grants().Hash()
+		if pin.Interface, err = it.Model.Interface().Hash(); err == nil {
+			pin.Grants, err = it.Model.Grants().Hash()
 		}
 		if err != nil {
 			n.problem(value.Pos{}, "", err)
 			return
 		}
 	}
-	if !c.packages(ctx, n, it, a) {
+	if !c.packages(ctx, n, it, admission) {
 		return
 	}
 	if loose(it) {
-		if err := c.place(ctx, &p, it, a); err != nil {
+		if err := c.place(ctx, &pin, it, admission); err != nil {
 			n.problem(value.Pos{}, "", err)
 			return
 		}
 	}
-	n.pin = &p
+	n.pin = &pin
 }
 
 // place sets the location of a pin's file, and stores it with the files that belong to it.

@@ -50,24 +50,29 @@ func ListOf(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree) 
 	if read == nil {
 		return nil, badList(name, "has an unknown name: expected …requirements.txt or package-lock.json")
 	}
-	f, err := inTree(ctx, admit, it, t, path.Join(path.Dir(it.Path), name))
+	anchor, err := admit.Anchor(ctx, it)
 	if err != nil {
 		return nil, err
 	}
-	if f == nil {
-		return nil, badList(name, "is not one of the tool's files")
+	if anchor == nil {
+		return nil, badList(name,
+			"needs a directory that belongs to the tool: add anchor: {enabled: true, mode: always}")
 	}
-	b, err := f.read(it.Space)
+	treeFile := inTree(anchor, t, path.Join(path.Dir(it.Path), name))
+	if treeFile == nil {
+		return nil, badList(name, "is missing from the tool's directory")
+	}
+	b, err := treeFile.read(it.Space)
 	if err != nil {
-		return nil, &InListError{f.path, 0, err}
+		return nil, &InListError{treeFile.path, 0, err}
 	}
 	list, err := read(bytes.NewReader(b))
 	if own, ok := errors.AsType[*packages.Error](err); ok {
 		told := *own
 		told.Line = 0 // the path has the line already
-		return nil, &InListError{f.path, own.Line, &told}
+		return nil, &InListError{treeFile.path, own.Line, &told}
 	}
-	return &List{Tool: it.Ref, Path: f.path, Packages: list}, err
+	return &List{Tool: it.Ref, Path: treeFile.path, Packages: list}, err
 }
 
 // packages reads the list of packages that a tool names, and reports whether it is valid.
@@ -90,20 +95,16 @@ func (c *closer) packages(ctx context.Context, n *node, it *ai.Item, a *ai.Admis
 }
 
 // inTree returns one of a tool's files by its path in the space, or nil if it is missing.
-func inTree(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree, name string) (*treeFile, error) {
+func inTree(anchor *ai.Anchor, t *tree.Tree, name string) *treeFile {
 	if t == nil {
-		return nil, nil
-	}
-	anchor, err := admit.Anchor(ctx, it)
-	if err != nil || anchor == nil {
-		return nil, err
+		return nil
 	}
 	for i := range t.Files {
 		if f := &t.Files[i]; path.Join(anchor.Dir, f.Path) == name {
-			return &treeFile{name, f.Raw, f.Size, f.Mode}, nil
+			return &treeFile{name, f.Raw, f.Size, f.Mode}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // read reads a small file, which must still have the signed digest.

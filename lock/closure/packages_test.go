@@ -61,8 +61,8 @@ func TestListProblems(t *testing.T) {
 		"tools/acme/script/package-lock.json": "{}",
 	}}, roots: []string{"tool:acme/**"}}
 	w.build(t).problems(
-		`"project/tools/acme/alone.yaml": line 8, column 11: the list of packages "_requirements.txt" is not one of the tool's files`,
-		`"project/tools/acme/gone/gone.yaml": line 8, column 11: the list of packages "_requirements.txt" is not one of the tool's files`,
+		`"project/tools/acme/alone.yaml": line 8, column 11: the list of packages "_requirements.txt" needs a directory that belongs to the tool: add anchor: {enabled: true, mode: always}`,
+		`"project/tools/acme/gone/gone.yaml": line 8, column 11: the list of packages "_requirements.txt" is missing from the tool's directory`,
 		`"project/tools/acme/named/named.yaml": line 8, column 11: the list of packages "poetry.lock" has an unknown name: expected …requirements.txt or package-lock.json`,
 		`"project/tools/acme/range/_requirements.txt": line 2, column 1: x needs exactly one version: expected x==VERSION, got "x>=1"`,
 		`"project/tools/acme/script/package-lock.json": is not a package-lock.json of lockfileVersion 2 or 3`,

@@ -98,44 +98,44 @@ type Options struct {
 // Find returns the differences between the working tree and some pinned items, by default all. They are sorted by
 // path, each path once. An item without a pin is a *lock.NotLockedError.
 func Find(ctx context.Context, s *lock.Set, o Options, refs ...model.Ref) ([]*Difference, error) {
-	d := &drift{Set: s, Options: o, folders: map[string]folder{}, seen: map[string]bool{}}
+	drift := &drift{Set: s, Options: o, folders: map[string]folder{}, seen: map[string]bool{}}
 	level := ai.Project
-	if d.from = file.FromProject; o.User {
-		level, d.from = ai.User, file.FromUser
+	if drift.from = file.FromProject; o.User {
+		level, drift.from = ai.User, file.FromUser
 	}
 	for _, space := range o.Working.Spaces() {
 		if space.Level == level {
-			d.space = space
+			drift.space = space
 		}
 	}
-	pins, err := d.concerned(ctx, refs)
+	pins, err := drift.concerned(ctx, refs)
 	if err != nil {
 		return nil, err
 	}
 	tools := make([]*tool, len(pins))
-	if err := d.each(ctx, len(pins), func(i int) (found []*Difference) {
-		found, tools[i] = d.pin(ctx, pins[i])
+	if err := drift.each(ctx, len(pins), func(i int) (found []*Difference) {
+		found, tools[i] = drift.pin(ctx, pins[i])
 		return found
 	}); err != nil {
 		return nil, err
 	}
 	// A file that is a pinned item is reported once, and not again as a file of every tool in its directory.
-	tools = d.leaders(tools)
-	if err := d.each(ctx, len(tools), func(i int) []*Difference { return d.tree(ctx, tools[i]) }); err != nil {
+	tools = drift.leaders(tools)
+	if err := drift.each(ctx, len(tools), func(i int) []*Difference { return drift.tree(ctx, tools[i]) }); err != nil {
 		return nil, err
 	}
-	d.kinds(pins)
-	if err := d.config(ctx); err != nil {
+	drift.kinds(pins)
+	if err := drift.config(ctx); err != nil {
 		return nil, err
 	}
-	if len(d.found) == 0 {
-		d.add(d.broken...)
+	if len(drift.found) == 0 {
+		drift.add(drift.broken...)
 	}
-	slices.SortFunc(d.found, func(a, b *Difference) int {
+	slices.SortFunc(drift.found, func(a, b *Difference) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Ref.String(), b.Ref.String()),
 			cmp.Compare(a.Kind, b.Kind))
 	})
-	return d.found, nil
+	return drift.found, nil
 }
 
 const config = "config"
@@ -229,7 +229,7 @@ func (d *drift) concerned(ctx context.Context, refs []model.Ref) ([]*file.Pin, e
 }
 
 // pin compares one pin, and returns its tool in the working tree.
-func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t *tool) {
+func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, tool *tool) {
 	if d.space == nil {
 		if pin.From == d.from {
 			found = append(found, &Difference{Kind: Gone, Ref: pin.Ref, Path: pin.Path, Expected: pin.Digest})
@@ -240,8 +240,8 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 	if pin.From == d.from {
 		own = pin.Path
 		var known cas.Digest
-		if t = d.tool(ctx, pin); t != nil {
-			known = t.it.Raw
+		if tool = d.tool(ctx, pin); tool != nil {
+			known = tool.it.Raw
 		}
 		if x := d.compare(ctx, pin.Ref, manifest.File{Path: own, Digest: pin.Digest, Mode: pin.Mode},
 			known); x != nil {
@@ -250,7 +250,7 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 	}
 	k, ok := d.Working.Kind(pin.Ref.Kind)
 	if !ok {
-		return found, t // its extractor is missing, which is reported separately
+		return found, tool // its extractor is missing, which is reported separately
 	}
 	dir, name := path.Split(k.Dir + "/" + pin.Ref.ID)
 	folder := d.folder(path.Clean(dir))
@@ -268,7 +268,7 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 			}
 		}
 	}
-	return found, t
+	return found, tool
 }
 
 // tool reads a pinned tool in the working tree; it returns nil for other items.
@@ -307,7 +307,7 @@ func (d *drift) other(ctx context.Context, pin *file.Pin, at string) *Difference
 
 // compare compares one file, whose digest may be known; it returns nil if they are equal.
 func (d *drift) compare(ctx context.Context, ref model.Ref, want manifest.File, known cas.Digest) *Difference {
-	x := &Difference{Kind: Changed, Ref: ref, Path: want.Path, Expected: want.Digest}
+	difference := &Difference{Kind: Changed, Ref: ref, Path: want.Path, Expected: want.Digest}
 	mode, err := lock.ModeOf(d.space, want.Path)
 	if err == nil && known.IsZero() {
 		h := cas.NewHasher()
@@ -316,17 +316,17 @@ func (d *drift) compare(ctx context.Context, ref model.Ref, want manifest.File, 
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		x.Kind = Gone
+		difference.Kind = Gone
 	case err != nil:
-		x.Kind, x.Err = Unreadable, err
+		difference.Kind, difference.Err = Unreadable, err
 	case known != want.Digest:
-		x.Found, x.OnlyLineEndings = known, d.sameText(ctx, want)
+		difference.Found, difference.OnlyLineEndings = known, d.sameText(ctx, want)
 	case mode != want.Mode:
-		x.Found, x.OnlyMode = known, true
+		difference.Found, difference.OnlyMode = known, true
 	default:
 		return nil
 	}
-	return x
+	return difference
 }
 
 // leaders returns one of the tools of each directory: all of them have the same files.
@@ -336,52 +336,52 @@ func (d *drift) leaders(tools []*tool) (first []*tool) {
 		files      cas.Digest
 	}
 	done := map[group]bool{}
-	for _, t := range tools {
-		if t != nil {
-			if _, ok := errors.AsType[*ai.ChainError](t.err); ok {
-				d.broken = append(d.broken, &Difference{Kind: Unreadable, Ref: t.pin.Ref, Err: t.err})
+	for _, tool := range tools {
+		if tool != nil {
+			if _, ok := errors.AsType[*ai.ChainError](tool.err); ok {
+				d.broken = append(d.broken, &Difference{Kind: Unreadable, Ref: tool.pin.Ref, Err: tool.err})
 				continue
 			}
 		}
 		switch {
-		case t == nil || t.err == nil && t.anchor == nil && t.pin.Files.IsZero():
+		case tool == nil || tool.err == nil && tool.anchor == nil && tool.pin.Files.IsZero():
 			continue
-		case t.err == nil && t.anchor != nil:
-			g := group{t.anchor.Dir, t.anchor.Below, t.pin.Files}
-			if done[g] && !t.pin.Files.IsZero() {
+		case tool.err == nil && tool.anchor != nil:
+			g := group{tool.anchor.Dir, tool.anchor.Below, tool.pin.Files}
+			if done[g] && !tool.pin.Files.IsZero() {
 				continue
 			}
 			done[g] = true
 		}
-		first = append(first, t)
+		first = append(first, tool)
 	}
 	return first
 }
 
 // tree compares the other files of a tool.
-func (d *drift) tree(ctx context.Context, t *tool) (found []*Difference) {
-	now, err := (*tree.Tree)(nil), t.err
+func (d *drift) tree(ctx context.Context, tool *tool) (found []*Difference) {
+	now, err := (*tree.Tree)(nil), tool.err
 	if err == nil {
-		now, err = d.Admit.Tree(ctx, t.it)
+		now, err = d.Admit.Tree(ctx, tool.it)
 	}
 	if err != nil {
-		return []*Difference{{Kind: Unreadable, Ref: t.pin.Ref, Err: err}}
+		return []*Difference{{Kind: Unreadable, Ref: tool.pin.Ref, Err: err}}
 	}
 	pinned := map[string]manifest.File{}
-	for _, f := range d.Tree(t.pin.Files) {
+	for _, f := range d.Tree(tool.pin.Files) {
 		pinned[f.Path] = f
 	}
-	delete(pinned, t.pin.Path)
+	delete(pinned, tool.pin.Path)
 	if now != nil {
 		for _, f := range now.Files {
-			at := path.Join(t.anchor.Dir, f.Path)
+			at := path.Join(tool.anchor.Dir, f.Path)
 			want, ok := pinned[at]
 			delete(pinned, at)
 			switch {
 			case !ok:
-				found = append(found, &Difference{Kind: Added, Ref: t.pin.Ref, Path: at, Found: f.Raw})
+				found = append(found, &Difference{Kind: Added, Ref: tool.pin.Ref, Path: at, Found: f.Raw})
 			case want.Digest != f.Raw || want.Mode != f.Mode:
-				if x := d.compare(ctx, t.pin.Ref, want, f.Raw); x != nil {
+				if x := d.compare(ctx, tool.pin.Ref, want, f.Raw); x != nil {
 					found = append(found, x)
 				}
 			}
@@ -390,7 +390,7 @@ func (d *drift) tree(ctx context.Context, t *tool) (found []*Difference) {
 	for _, want := range pinned {
 		// A file that exists but isn't the tool's any more, because the tool lost its anchor, is not a difference of
 		// the file.
-		if x := d.compare(ctx, t.pin.Ref, want, cas.Digest{}); x != nil {
+		if x := d.compare(ctx, tool.pin.Ref, want, cas.Digest{}); x != nil {
 			found = append(found, x)
 		}
 	}

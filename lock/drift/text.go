@@ -62,10 +62,10 @@ func (u *unix) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// digest ends the input.
 func (u *unix) digest() cas.Digest {
 	if u.cr {
 		u.out.WriteByte('\r')
-		u.cr = false
 	}
 	u.out.Flush()
 	return u.h.Digest()

@@ -93,26 +93,26 @@ func Weakening(changes []Change) []Change {
 	return out
 }
 
-// walk calls f with the entries of each name in two sorted lists, nil where a list has none.
-func walk[T any](a, b []T, compare func(a, b T) int, f func(a, b *T)) {
-	for len(a) > 0 || len(b) > 0 {
+// walk calls visit with the entries of each name in two sorted lists, nil where a list has none.
+func walk[T any](before, after []T, compare func(a, b T) int, visit func(a, b *T)) {
+	for len(before) > 0 || len(after) > 0 {
 		order := 0
 		switch {
-		case len(b) == 0:
+		case len(after) == 0:
 			order = -1
-		case len(a) == 0:
+		case len(before) == 0:
 			order = 1
 		default:
-			order = compare(a[0], b[0])
+			order = compare(before[0], after[0])
 		}
 		var x, y *T
 		if order <= 0 {
-			x, a = &a[0], a[1:]
+			x, before = &before[0], before[1:]
 		}
 		if order >= 0 {
-			y, b = &b[0], b[1:]
+			y, after = &after[0], after[1:]
 		}
-		f(x, y)
+		visit(x, y)
 	}
 }
 
@@ -178,59 +178,61 @@ func (d *differ) requires(a, b *Lock) {
 	})
 }
 
-func (d *differ) bundle(a, b *Bundle) {
+func (d *differ) bundle(before, after *Bundle) {
 	changed := BundleUpgraded
-	if a != nil && b != nil && manifest.CompareVersions(a.Version, b.Version) > 0 {
+	if before != nil && after != nil && manifest.CompareVersions(before.Version, after.Version) > 0 {
 		changed = BundleDowngraded
 	}
-	if !entry(d, a, b, [3]Kind{BundleAdded, BundleRemoved, changed}, func(b Bundle) string {
+	if !entry(d, before, after, [3]Kind{BundleAdded, BundleRemoved, changed}, func(b Bundle) string {
 		return b.ID
 	}, func(b Bundle) string { return b.Version }) {
 		return
 	}
-	if a.Version == b.Version {
-		d.compare(BundleReplaced, a.ID, a.Version+" "+a.Manifest.String(), b.Version+" "+b.Manifest.String())
+	if before.Version == after.Version {
+		d.compare(BundleReplaced, before.ID, before.Version+" "+before.Manifest.String(),
+			after.Version+" "+after.Manifest.String())
 	}
-	d.source(a.ID, a.Source, b.Source)
+	d.source(before.ID, before.Source, after.Source)
 }
 
-func (d *differ) pin(a, b *Pin) {
-	if a != nil && b != nil && a.same(b) {
+func (d *differ) pin(before, after *Pin) {
+	if before != nil && after != nil && before.same(after) {
 		return // the usual case
 	}
-	if a == nil || b == nil {
-		entry(d, a, b, [3]Kind{PinAdded, PinRemoved}, func(p Pin) string {
+	if before == nil || after == nil {
+		entry(d, before, after, [3]Kind{PinAdded, PinRemoved}, func(p Pin) string {
 			return p.Ref.String()
 		}, func(p Pin) string { return content(&p) })
 		return
 	}
-	name := a.Ref.String()
-	placed := a.From == b.From && (a.Size != b.Size || a.Mode != b.Mode || a.Files != b.Files)
-	if a.Version != b.Version || a.Digest != b.Digest || a.Tree != b.Tree || placed {
-		d.add(PinChanged, name, content(a), content(b))
+	name := before.Ref.String()
+	placed := before.From == after.From && (before.Size != after.Size || before.Mode != after.Mode ||
+		before.Files != after.Files)
+	if before.Version != after.Version || before.Digest != after.Digest || before.Tree != after.Tree || placed {
+		d.add(PinChanged, name, content(before), content(after))
 	}
 	switch {
-	case a.From != b.From:
-		d.add(PinMoved, name, a.From, b.From)
-	case a.Path != b.Path:
-		d.add(PinRenamed, name, a.Path, b.Path)
+	case before.From != after.From:
+		d.add(PinMoved, name, before.From, after.From)
+	case before.Path != after.Path:
+		d.add(PinRenamed, name, before.Path, after.Path)
 	}
-	for _, s := range missing(a.Signers, b.Signers) {
+	for _, s := range missing(before.Signers, after.Signers) {
 		d.add(SignerRemoved, name, s.String(), "")
 	}
-	for _, s := range missing(b.Signers, a.Signers) {
+	for _, s := range missing(after.Signers, before.Signers) {
 		d.add(SignerAdded, name, "", s.String())
 	}
 	// Without signers the format can't be lower: the removed signers are reported.
-	if a.Format != b.Format && a.Format != sign.None && b.Format != sign.None {
+	if before.Format != after.Format && before.Format != sign.None && after.Format != sign.None {
 		kind := FormatRaised
-		if b.Format < a.Format {
+		if after.Format < before.Format {
 			kind = FormatLowered
 		}
-		d.add(kind, name, a.Format.String(), b.Format.String())
+		d.add(kind, name, before.Format.String(), after.Format.String())
 	}
-	d.compare(InterfaceChanged, name, DigestText(a.Interface), DigestText(b.Interface))
-	d.compare(GrantsChanged, name, DigestText(a.Grants), DigestText(b.Grants))
+	d.compare(InterfaceChanged, name, DigestText(before.Interface), DigestText(after.Interface))
+	d.compare(GrantsChanged, name, DigestText(before.Grants), DigestText(after.Grants))
 }
 
 func (p *Pin) same(o *Pin) bool {
@@ -241,18 +243,18 @@ func (p *Pin) same(o *Pin) bool {
 }
 
 // content returns a text of the pinned bytes: version, digest and tree, and the fields that may change with them.
-func content(p *Pin) string {
-	text := p.Digest.String()
-	if p.Version != "" {
-		text = p.Version + " " + text
+func content(pin *Pin) string {
+	text := pin.Digest.String()
+	if pin.Version != "" {
+		text = pin.Version + " " + text
 	}
-	if !p.Tree.IsZero() {
-		text += " tree " + p.Tree.String()
+	if !pin.Tree.IsZero() {
+		text += " tree " + pin.Tree.String()
 	}
-	if !p.Files.IsZero() {
-		text += " files " + p.Files.String()
+	if !pin.Files.IsZero() {
+		text += " files " + pin.Files.String()
 	}
-	if p.Mode == cas.Exec {
+	if pin.Mode == cas.Exec {
 		text += " executable"
 	}
 	return text

@@ -33,7 +33,7 @@ const (
 )
 
 // A Lock is the content of the file. Parse returns sorted lists; Append takes them in any order. A Lock is safe for
-// many goroutines while it isn't changed.
+// concurrent use while it isn't changed.
 type Lock struct {
 	Requires    []project.Requirement
 	Bundles     []Bundle

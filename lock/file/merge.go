@@ -53,19 +53,19 @@ func mark(b []byte) int {
 func Sides(b []byte) (ours, theirs []byte, ok bool) {
 	at := "" // the last marker, "" outside
 	for line := range bytes.Lines(b) {
-		s := signOf(line)
+		text := signOf(line)
 		switch {
-		case s == "":
+		case text == "":
 			if at == "" || at == signOurs {
 				ours = append(ours, line...)
 			}
 			if at == "" || at == signMiddle {
 				theirs = append(theirs, line...)
 			}
-		case s == signOurs && at == "", s == signBase && at == signOurs, s == signMiddle &&
+		case text == signOurs && at == "", text == signBase && at == signOurs, text == signMiddle &&
 			(at == signOurs || at == signBase):
-			at, ok = s, true
-		case s == signTheirs && at == signMiddle:
+			at, ok = text, true
+		case text == signTheirs && at == signMiddle:
 			at = ""
 		default:
 			return nil, nil, false

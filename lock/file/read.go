@@ -161,27 +161,27 @@ func (p *parser) requirement() error {
 }
 
 func (p *parser) bundle() (err error) {
-	b := Bundle{ID: p.Keep(p.Key())}
-	if err := portable.CheckID(b.ID); err != nil {
+	bundle := Bundle{ID: p.Keep(p.Key())}
+	if err := portable.CheckID(bundle.ID); err != nil {
 		return err
 	}
-	if System+b.ID == FromStd {
-		return p.errorf("%q is part of rye and isn't locked as a bundle", b.ID)
+	if System+bundle.ID == FromStd {
+		return p.errorf("%q is part of rye and isn't locked as a bundle", bundle.ID)
 	}
-	if b.Version, err = p.version(bundleVersion); err != nil {
+	if bundle.Version, err = p.version(bundleVersion); err != nil {
 		return err
 	}
-	if b.Manifest, err = p.digest(bundleManifest); err != nil {
+	if bundle.Manifest, err = p.digest(bundleManifest); err != nil {
 		return err
 	}
-	if b.Source, err = p.source(bundleFrom, bundleIndex); err == nil && !b.Source.Pinned() {
+	if bundle.Source, err = p.source(bundleFrom, bundleIndex); err == nil && !bundle.Source.Pinned() {
 		what := "commit"
-		if _, image := b.Source.OCI(); image {
+		if _, image := bundle.Source.OCI(); image {
 			what = "digest"
 		}
-		err = p.errorf("%+q names no %s", b.Source.Where, what)
+		err = p.errorf("%+q names no %s", bundle.Source.Where, what)
 	}
-	p.lock.Bundles = append(p.lock.Bundles, b)
+	p.lock.Bundles = append(p.lock.Bundles, bundle)
 	return err
 }
 
@@ -304,18 +304,18 @@ func (p *parser) fingerprints(texts [][]byte) ([]key.Fingerprint, error) {
 }
 
 func (p *parser) tool() (err error) {
-	var t Program
+	var program Program
 	name := p.Keep(p.Key())
-	t.Name, t.Platform, _ = strings.Cut(name, " ")
-	goos, arch, ok := strings.Cut(t.Platform, "/")
-	if !ok || !word(t.Name) || !word(goos) || !word(arch) || strings.Contains(arch, "/") {
+	program.Name, program.Platform, _ = strings.Cut(name, " ")
+	goos, arch, ok := strings.Cut(program.Platform, "/")
+	if !ok || !word(program.Name) || !word(goos) || !word(arch) || strings.Contains(arch, "/") {
 		return p.errorf("invalid program %+q: expected NAME PLATFORM, such as \"python linux/amd64\"", name)
 	}
-	if t.Version = p.Keep(p.Str(toolVersion)); !word(t.Version) {
-		return p.errorf("invalid version %+q of a program", t.Version)
+	if program.Version = p.Keep(p.Str(toolVersion)); !word(program.Version) {
+		return p.errorf("invalid version %+q of a program", program.Version)
 	}
-	t.Digest, err = p.digest(toolDigest)
-	p.lock.Toolchain = append(p.lock.Toolchain, t)
+	program.Digest, err = p.digest(toolDigest)
+	p.lock.Toolchain = append(p.lock.Toolchain, program)
 	return err
 }
 

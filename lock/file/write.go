@@ -106,41 +106,41 @@ func (e *encoder) source(from, index int, s project.Source) {
 	e.Str(from, s.Where)
 }
 
-func (e *encoder) write(l *Lock) {
-	for _, r := range sorted(l.Requires, compareRequirements) {
+func (e *encoder) write(lock *Lock) {
+	for _, r := range sorted(lock.Requires, compareRequirements) {
 		e.Begin(inRequires, r.ID)
 		e.Str(requireVersion, r.Text)
 		e.source(requireFrom, requireIndex, r.Source)
 		e.End()
 	}
-	for _, b := range sorted(l.Bundles, compareBundles) {
+	for _, b := range sorted(lock.Bundles, compareBundles) {
 		e.Begin(inBundles, b.ID)
 		e.Str(bundleVersion, b.Version)
 		e.digest(bundleManifest, b.Manifest)
 		e.source(bundleFrom, bundleIndex, b.Source)
 		e.End()
 	}
-	pins := sorted(l.Pins, comparePins)
+	pins := sorted(lock.Pins, comparePins)
 	for i := range pins {
 		e.pin(&pins[i])
 		if e.drain(64<<10) != nil {
 			return
 		}
 	}
-	for _, t := range sorted(l.Toolchain, comparePrograms) {
+	for _, t := range sorted(lock.Toolchain, comparePrograms) {
 		e.Begin(inToolchain, t.name())
 		e.Str(toolVersion, t.Version)
 		e.digest(toolDigest, t.Digest)
 		e.End()
 	}
-	for _, a := range sorted(l.Artifacts, compareArtifacts) {
+	for _, a := range sorted(lock.Artifacts, compareArtifacts) {
 		e.Begin(inArtifacts, a.name())
 		e.digest(artifactDigest, a.Digest)
 		e.Str(artifactSource, a.Source)
 		e.Int(artifactSize, a.Size)
 		e.End()
 	}
-	for _, d := range sorted(l.Definitions, compareDefinitions) {
+	for _, d := range sorted(lock.Definitions, compareDefinitions) {
 		e.Begin(inDefinitions, d.Name)
 		e.digest(definitionDigest, d.Digest)
 		e.End()
@@ -149,29 +149,29 @@ func (e *encoder) write(l *Lock) {
 	e.End()
 }
 
-func (e *encoder) pin(p *Pin) {
-	e.scratch = appendRef(e.scratch[:0], p.Ref)
+func (e *encoder) pin(pin *Pin) {
+	e.scratch = appendRef(e.scratch[:0], pin.Ref)
 	e.BeginBytes(inPins, e.scratch)
-	if p.Version != "" {
-		e.Str(pinVersion, p.Version)
+	if pin.Version != "" {
+		e.Str(pinVersion, pin.Version)
 	}
-	e.digest(pinDigest, p.Digest)
-	e.given(pinTree, p.Tree)
-	e.Str(pinFrom, p.From)
-	if p.Path != "" {
-		e.Str(pinPath, p.Path)
-		e.Int(pinSize, p.Size)
-		e.Str(pinMode, p.Mode.String())
+	e.digest(pinDigest, pin.Digest)
+	e.given(pinTree, pin.Tree)
+	e.Str(pinFrom, pin.From)
+	if pin.Path != "" {
+		e.Str(pinPath, pin.Path)
+		e.Int(pinSize, pin.Size)
+		e.Str(pinMode, pin.Mode.String())
 	}
-	e.given(pinFiles, p.Files)
-	if len(p.Signers) > 0 {
-		e.signers(p.Signers)
+	e.given(pinFiles, pin.Files)
+	if len(pin.Signers) > 0 {
+		e.signers(pin.Signers)
 	}
-	if p.Format != sign.None {
-		e.Str(pinFormat, p.Format.String())
+	if pin.Format != sign.None {
+		e.Str(pinFormat, pin.Format.String())
 	}
-	e.given(pinInterface, p.Interface)
-	e.given(pinGrants, p.Grants)
+	e.given(pinInterface, pin.Interface)
+	e.given(pinGrants, pin.Grants)
 	e.End()
 }
 

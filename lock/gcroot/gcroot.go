@@ -62,30 +62,30 @@ func Commit(ctx context.Context, s Keeper, path string, objects []lock.Object, w
 // update makes the store keep objects, and with too also the objects that it kept for this path before. A ref that no
 // list names would stay forever if the process died, so each document is listed before its ref is set and until after
 // its ref is removed.
-func update(ctx context.Context, s Keeper, path string, objects []lock.Object, too bool) error {
+func update(ctx context.Context, keeper Keeper, path string, objects []lock.Object, too bool) error {
 	name := refOf(path)
-	old, err := documents(ctx, s, name)
+	old, err := documents(ctx, keeper, name)
 	if err != nil {
 		return err
 	}
 	unlisted := func(o lock.Object) bool { return o.Kind == cas.Document && !slices.Contains(old, o.Digest) }
 	if !too && slices.ContainsFunc(objects, unlisted) {
-		if err := update(ctx, s, path, objects, true); err != nil {
+		if err := update(ctx, keeper, path, objects, true); err != nil {
 			return err
 		}
 	}
 	kept, before := objects, cas.ID{}
 	if too {
-		if kept, before, err = withOld(ctx, s, name, objects, old); err != nil {
+		if kept, before, err = withOld(ctx, keeper, name, objects, old); err != nil {
 			return err
 		}
 	}
-	tree, err := treeOf(ctx, s, path, kept, before)
+	tree, err := treeOf(ctx, keeper, path, kept, before)
 	if err != nil {
 		return err
 	}
 	if too {
-		if err := setRef(ctx, s, name, tree); err != nil {
+		if err := setRef(ctx, keeper, name, tree); err != nil {
 			return err
 		}
 	}
@@ -95,18 +95,18 @@ func update(ctx context.Context, s Keeper, path string, objects []lock.Object, t
 			continue
 		}
 		wanted[o.Digest] = true
-		if err := setRef(ctx, s, name+"/"+digits(o.Digest), o.ID); err != nil {
+		if err := setRef(ctx, keeper, name+"/"+digits(o.Digest), o.ID); err != nil {
 			return err
 		}
 	}
 	for _, d := range old {
 		if !wanted[d] {
-			if err := setRef(ctx, s, name+"/"+digits(d), cas.ID{}); err != nil {
+			if err := setRef(ctx, keeper, name+"/"+digits(d), cas.ID{}); err != nil {
 				return err
 			}
 		}
 	}
-	return setRef(ctx, s, name, tree)
+	return setRef(ctx, keeper, name, tree)
 }
 
 // withOld adds to objects the old documents that have a ref, and returns the current tree of this path.
@@ -174,30 +174,30 @@ func (n *named) PutBytes(_ context.Context, kind cas.Kind, b []byte) (cas.Digest
 }
 
 // Forget stops a store from keeping the objects of the lock at a path.
-func Forget(ctx context.Context, s Keeper, path string) error {
+func Forget(ctx context.Context, keeper Keeper, path string) error {
 	name := refOf(path)
-	old, err := documents(ctx, s, name)
+	old, err := documents(ctx, keeper, name)
 	if err != nil {
 		return err
 	}
 	for _, d := range old {
-		if err := setRef(ctx, s, name+"/"+digits(d), cas.ID{}); err != nil {
+		if err := setRef(ctx, keeper, name+"/"+digits(d), cas.ID{}); err != nil {
 			return err
 		}
 	}
-	return setRef(ctx, s, name, cas.ID{})
+	return setRef(ctx, keeper, name, cas.ID{})
 }
 
 // Path returns the path of the lock that a ref of Refs belongs to, or "" for other refs.
-func Path(ctx context.Context, s Keeper, ref string) (string, error) {
+func Path(ctx context.Context, keeper Keeper, ref string) (string, error) {
 	if !strings.HasPrefix(ref, Refs) || strings.Count(ref, "/") != 1 {
 		return "", nil
 	}
-	id, err := s.Ref(ref)
+	id, err := keeper.Ref(ref)
 	if err != nil {
 		return "", err
 	}
-	entries, err := cas.ReadTree(ctx, s, id.Digest)
+	entries, err := cas.ReadTree(ctx, keeper, id.Digest)
 	if err != nil {
 		return "", err
 	}
@@ -205,7 +205,7 @@ func Path(ctx context.Context, s Keeper, ref string) (string, error) {
 		if e.Name != pathFile || e.Size > maxPath {
 			continue
 		}
-		b, err := read(ctx, s, e.ID())
+		b, err := read(ctx, keeper, e.ID())
 		return string(b), err
 	}
 	return "", nil
@@ -222,21 +222,21 @@ func digits(d cas.Digest) string { return hex.EncodeToString(d[:]) }
 
 // documents returns the manifests that have refs. A file of the tree lists them, because listing all refs of a store
 // would be slow.
-func documents(ctx context.Context, s Keeper, name string) (all []cas.Digest, err error) {
+func documents(ctx context.Context, keeper Keeper, name string) (all []cas.Digest, err error) {
 	// If the list is damaged, its refs stay: that must not make a new lock fail.
 	defer func() {
 		if errors.Is(err, cas.ErrDamaged) {
 			all, err = nil, nil
 		}
 	}()
-	id, err := s.Ref(name)
+	id, err := keeper.Ref(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	entries, err := cas.ReadTree(ctx, s, id.Digest)
+	entries, err := cas.ReadTree(ctx, keeper, id.Digest)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func documents(ctx context.Context, s Keeper, name string) (all []cas.Digest, er
 		if e.Name != documentsFile {
 			continue
 		}
-		b, err := read(ctx, s, e.ID())
+		b, err := read(ctx, keeper, e.ID())
 		if err != nil {
 			return nil, err
 		}
@@ -327,19 +327,19 @@ func putTree(ctx context.Context, to putter, entries []cas.Entry) (cas.Digest, e
 }
 
 // setRef points a ref to an object, whatever it pointed to before; the zero ID removes it.
-func setRef(ctx context.Context, s Keeper, name string, id cas.ID) error {
+func setRef(ctx context.Context, keeper Keeper, name string, id cas.ID) error {
 	for {
-		old, err := s.Ref(name)
+		old, err := keeper.Ref(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if old == id {
 			return nil
 		}
-		if err = s.SetRef(ctx, name, old, id); err == nil {
+		if err = keeper.SetRef(ctx, name, old, id); err == nil {
 			return nil
 		}
-		if now, again := s.Ref(name); again == nil && now != old || errors.Is(again, fs.ErrNotExist) &&
+		if now, again := keeper.Ref(name); again == nil && now != old || errors.Is(again, fs.ErrNotExist) &&
 			old != (cas.ID{}) {
 			continue // another process was quicker
 		}

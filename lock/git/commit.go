@@ -109,8 +109,17 @@ func (k *Commit) Copy(ctx context.Context, w io.Writer, path string, most int64)
 	return e.mode == modeExec, k.object(ctx, fmt.Sprintf("%+q", path), e.name, "blob", most, w)
 }
 
-// find finds the tree entry of a path.
+// find finds the tree entry of a file.
 func (k *Commit) find(ctx context.Context, path string) (entry, error) {
+	at, err := k.entry(ctx, path)
+	if err == nil && at.mode != modeFile && at.mode != modeExec {
+		err = pathError(path, at.what())
+	}
+	return at, err
+}
+
+// entry finds the tree entry of a path.
+func (k *Commit) entry(ctx context.Context, path string) (entry, error) {
 	segments := strings.Split(path, "/")
 	if len(segments) > maxDeep {
 		return entry{}, pathError(path, fmt.Sprintf("nested deeper than %d directories", maxDeep))
@@ -128,9 +137,6 @@ func (k *Commit) find(ctx context.Context, path string) (entry, error) {
 		if at, found = tree[segment]; !found {
 			return at, pathError(path, "")
 		}
-	}
-	if at.mode != modeFile && at.mode != modeExec {
-		return at, pathError(path, at.what())
 	}
 	return at, nil
 }
@@ -161,7 +167,7 @@ func (k *Commit) readTree(ctx context.Context, name string) (map[string]entry, e
 
 // object requests an object from git and writes its bytes. Without an error they match its name. what is the object's
 // name in errors about its size.
-func (k *Commit) object(ctx context.Context, what, name, kind string, most int64, w io.Writer) (err error) {
+func (k *Commit) object(ctx context.Context, what, name, kind string, most int64, out io.Writer) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failed != nil {
@@ -197,7 +203,7 @@ func (k *Commit) object(ctx context.Context, what, name, kind string, most int64
 	}
 	h := newHash(name)
 	fmt.Fprintf(h, "%s %d\x00", kind, size)
-	if _, err := io.CopyN(io.MultiWriter(h, w), k.got, size); err != nil {
+	if _, err := io.CopyN(io.MultiWriter(h, out), k.got, size); err != nil {
 		return err
 	}
 	if end, err := k.got.ReadByte(); err != nil || end != '\n' {
@@ -265,27 +271,27 @@ func (e entry) what() string {
 }
 
 // parseTree parses a tree whose object names have that many bytes.
-func parseTree(b []byte, length int) (map[string]entry, error) {
+func parseTree(data []byte, length int) (map[string]entry, error) {
 	tree := map[string]entry{}
-	for len(b) > 0 {
-		mode, rest, sp := bytes.Cut(b, []byte(" "))
+	for len(data) > 0 {
+		mode, rest, sp := bytes.Cut(data, []byte(" "))
 		called, rest, nul := bytes.Cut(rest, []byte{0})
 		if !sp || !nul || len(called) == 0 || len(rest) < length || bytes.IndexByte(called, '/') >= 0 {
 			return nil, errTree
 		}
-		e := entry{string(mode), hex.EncodeToString(rest[:length])}
-		switch e.mode {
+		entry := entry{string(mode), hex.EncodeToString(rest[:length])}
+		switch entry.mode {
 		case modeDir, modeFile, modeExec, modeLink, modeModule:
 		case "100664": // as git wrote it once
-			e.mode = modeFile
+			entry.mode = modeFile
 		default:
 			return nil, errTree
 		}
 		if _, twice := tree[string(called)]; twice {
 			return nil, errTree
 		}
-		tree[string(called)] = e
-		b = rest[length:]
+		tree[string(called)] = entry
+		data = rest[length:]
 	}
 	return tree, nil
 }

@@ -55,7 +55,7 @@ type Options struct {
 	Reach func(ctx context.Context, address string) ([]netip.Addr, error)
 }
 
-// A Client reads repositories. It is safe for many goroutines.
+// A Client reads repositories. It is safe for concurrent use.
 type Client struct {
 	o      Options
 	mu     sync.Mutex
@@ -135,11 +135,11 @@ func (c *Client) network(ctx context.Context, dir, address string, args ...strin
 	if err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(address)
+	target, err := url.Parse(address)
 	if err != nil {
 		return nil, err
 	}
-	if _, number := netip.ParseAddr(u.Hostname()); len(addresses) == 0 || number == nil {
+	if _, number := netip.ParseAddr(target.Hostname()); len(addresses) == 0 || number == nil {
 		return args, nil
 	}
 	at := make([]string, len(addresses))
@@ -148,8 +148,9 @@ func (c *Client) network(ctx context.Context, dir, address string, args ...strin
 			at[i] = "[" + at[i] + "]"
 		}
 	}
-	port := cmp.Or(u.Port(), "443")
-	return append([]string{"-c", "http.curloptResolve=" + u.Hostname() + ":" + port + ":" + strings.Join(at, ",")},
+	port := cmp.Or(target.Port(), "443")
+	return append([]string{"-c", "http.curloptResolve=" + target.Hostname() + ":" + port + ":" +
+		strings.Join(at, ",")},
 		args...), nil
 }
 

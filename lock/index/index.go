@@ -71,7 +71,7 @@ const (
 	atManifest, atArchive, atSize, atRequires = 0, 1, 2, 3
 )
 
-// An Index is one issue of a list. It is immutable after it was read, and then safe for many goroutines.
+// An Index is one issue of a list. It is immutable after it was read, and then safe for concurrent use.
 type Index struct {
 	manifest.Document // its Name is "index:" and Label
 

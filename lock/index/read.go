@@ -21,20 +21,20 @@ import (
 // Document.Check. An error is a *canon.SyntaxError, an *Error with the line, a *canon.VersionError, or an error of
 // the signature lines, with which the index is returned too. b isn't kept.
 func Parse(b []byte) (*Index, error) {
-	p := parser{Scanner: canon.NewScannerBytes(b, &indexSpec), ranges: map[string]Require{}}
-	err := p.read(len(b))
-	if p.Err() != nil {
-		err = p.Err()
+	parser := parser{Scanner: canon.NewScannerBytes(b, &indexSpec), ranges: map[string]Require{}}
+	err := parser.read(len(b))
+	if parser.Err() != nil {
+		err = parser.Err()
 	}
 	if err != nil {
 		return nil, err
 	}
-	p.index.Document = manifest.Document{Domain: sign.Index, Name: "index:" + p.index.Label}
+	parser.index.Document = manifest.Document{Domain: sign.Index, Name: "index:" + parser.index.Label}
 	body, lines, err := manifest.Split(b)
 	if err == nil {
-		p.index.ID, p.index.Signatures = cas.Sum(body), lines
+		parser.index.ID, parser.index.Signatures = cas.Sum(body), lines
 	}
-	index := p.index // without its parser, which holds the scanner
+	index := parser.index // without its parser, which holds the scanner
 	return &index, err
 }
 
@@ -56,86 +56,86 @@ func (p *parser) read(size int) error {
 	if !p.Header() {
 		return p.Err()
 	}
-	x := &p.index
-	x.Label, x.Counter = string(p.HeaderStr(headName)), p.HeaderInt(headCounter)
-	if err := portable.CheckID(x.Label); err != nil {
+	index := &p.index
+	index.Label, index.Counter = string(p.HeaderStr(headName)), p.HeaderInt(headCounter)
+	if err := portable.CheckID(index.Label); err != nil {
 		return &Error{0, err}
 	}
-	if x.Counter == 0 {
+	if index.Counter == 0 {
 		return &Error{0, errors.New("the counter must be at least 1")}
 	}
 	if p.HeaderHas(headExpires) {
 		var err error
 		text := string(p.HeaderStr(headExpires))
-		if x.Expires, err = time.Parse(timeForm, text); err != nil || x.Expires.Format(timeForm) != text {
+		if index.Expires, err = time.Parse(timeForm, text); err != nil || index.Expires.Format(timeForm) != text {
 			return &Error{0, fmt.Errorf("expires is not a time such as %q", timeForm)}
 		}
 	}
-	x.Entries = make([]Entry, 0, min(size/minEntry, MaxEntries))
+	index.Entries = make([]Entry, 0, min(size/minEntry, MaxEntries))
 	for p.Scan() {
 		if err := p.entry(); err != nil {
 			return err
 		}
 	}
-	if len(x.Entries) == 0 {
-		x.Entries = nil
+	if len(index.Entries) == 0 {
+		index.Entries = nil
 	}
 	return p.Err()
 }
 
 func (p *parser) entry() (err error) {
-	var e Entry
+	var entry Entry
 	var ok bool
-	if e.ID, e.Version, ok = strings.Cut(p.Keep(p.Key()), "@"); !ok {
+	if entry.ID, entry.Version, ok = strings.Cut(p.Keep(p.Key()), "@"); !ok {
 		return p.errorf("%+q is not an id, \"@\" and a version", p.Key())
 	}
-	if last := len(p.index.Entries) - 1; last < 0 || p.index.Entries[last].ID != e.ID {
-		if err := portable.CheckID(e.ID); err != nil {
+	if last := len(p.index.Entries) - 1; last < 0 || p.index.Entries[last].ID != entry.ID {
+		if err := portable.CheckID(entry.ID); err != nil {
 			return &Error{p.Line(), err}
 		}
 	} else {
-		e.ID = p.index.Entries[last].ID
+		entry.ID = p.index.Entries[last].ID
 	}
-	if err := manifest.CheckVersion(e.Version); err != nil {
+	if err := manifest.CheckVersion(entry.Version); err != nil {
 		return &Error{p.Line(), err}
 	}
-	if e.Manifest, err = cas.ParseDigest(p.Str(atManifest)); err != nil {
+	if entry.Manifest, err = cas.ParseDigest(p.Str(atManifest)); err != nil {
 		return &Error{p.Line(), err}
 	}
-	e.Archive = p.Keep(p.Str(atArchive))
-	if err := checkArchive(e.Archive); err != nil {
+	entry.Archive = p.Keep(p.Str(atArchive))
+	if err := checkArchive(entry.Archive); err != nil {
 		return &Error{p.Line(), err}
 	}
-	if e.Size = p.Int(atSize); e.Size == 0 {
+	if entry.Size = p.Int(atSize); entry.Size == 0 {
 		return p.errorf("no archive has 0 bytes")
 	}
 	if p.Has(atRequires) {
-		if err := p.requires(&e, p.Strs(atRequires)); err != nil {
+		if err := p.requires(&entry, p.Strs(atRequires)); err != nil {
 			return err
 		}
 	}
-	p.index.Entries = append(p.index.Entries, e)
+	p.index.Entries = append(p.index.Entries, entry)
 	return nil
 }
 
-func (p *parser) requires(e *Entry, texts [][]byte) error {
-	e.Requires = make([]Require, len(texts))
+func (p *parser) requires(entry *Entry, texts [][]byte) error {
+	entry.Requires = make([]Require, len(texts))
 	for i, text := range texts {
-		r, known := p.ranges[string(text)]
+		require, known := p.ranges[string(text)]
 		if !known {
 			var err error
-			if r, err = parseRequire(string(text)); err != nil {
+			if require, err = parseRequire(string(text)); err != nil {
 				return &Error{p.Line(), err}
 			}
-			p.ranges[string(text)] = r
+			p.ranges[string(text)] = require
 		}
 		switch {
-		case r.ID == e.ID:
+		case require.ID == entry.ID:
 			return p.errorf("the bundle requires itself")
-		case i > 0 && r.ID <= e.Requires[i-1].ID:
+		case i > 0 && require.ID <= entry.Requires[i-1].ID:
 			return p.errorf("the required bundles are unsorted or duplicate")
 		}
-		e.Requires[i] = r
+		entry.Requires[i] = require
 	}
 	return nil
 }
@@ -172,20 +172,20 @@ func NewRequire(id, versions string) (Require, error) {
 // parsed ranges; entries and their requirements may be in any order. If the result would be invalid, it returns dst
 // unchanged with the error.
 func Append(dst []byte, x *Index) ([]byte, *Index, error) {
-	e := canon.NewEncoderBytes(dst, &indexSpec)
-	e.HeaderStr(headName, x.Label)
-	e.HeaderInt(headCounter, x.Counter)
+	encoder := canon.NewEncoderBytes(dst, &indexSpec)
+	encoder.HeaderStr(headName, x.Label)
+	encoder.HeaderInt(headCounter, x.Counter)
 	if !x.Expires.IsZero() {
-		e.HeaderStr(headExpires, x.Expires.UTC().Format(timeForm))
+		encoder.HeaderStr(headExpires, x.Expires.UTC().Format(timeForm))
 	}
 	var digest [71]byte
 	for _, entry := range slices.SortedFunc(slices.Values(x.Entries), func(a, b Entry) int {
 		return order(a.ID, a.Version, b.ID, b.Version)
 	}) {
-		e.Begin(0, entry.ID+"@"+entry.Version)
-		e.StrBytes(atManifest, entry.Manifest.Append(digest[:0]))
-		e.Str(atArchive, entry.Archive)
-		e.Int(atSize, entry.Size)
+		encoder.Begin(0, entry.ID+"@"+entry.Version)
+		encoder.StrBytes(atManifest, entry.Manifest.Append(digest[:0]))
+		encoder.Str(atArchive, entry.Archive)
+		encoder.Int(atSize, entry.Size)
 		var texts []string
 		for _, r := range slices.SortedFunc(slices.Values(entry.Requires), func(a, b Require) int {
 			return strings.Compare(a.ID, b.ID)
@@ -193,16 +193,16 @@ func Append(dst []byte, x *Index) ([]byte, *Index, error) {
 			texts = append(texts, r.ID+" "+r.Text)
 		}
 		if len(texts) > 0 {
-			e.Strs(atRequires, texts)
+			encoder.Strs(atRequires, texts)
 		}
-		e.End()
+		encoder.End()
 	}
-	if err := e.Close(); err != nil {
+	if err := encoder.Close(); err != nil {
 		return dst, nil, err
 	}
-	read, err := Parse(e.Bytes()[len(dst):])
+	read, err := Parse(encoder.Bytes()[len(dst):])
 	if err != nil {
 		return dst, nil, err
 	}
-	return e.Bytes(), read, nil
+	return encoder.Bytes(), read, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -146,18 +147,24 @@ func (v *Items) notAnItem(text string, refs []model.Ref) error {
 		return fault.New(fault.Ambiguous, "%q is ambiguous: %s", text, strings.Join(names, ", ")).
 			Try("rye show "+fault.Quote(names[0])).On("ref", text).On("did_you_mean", names)
 	}
-	f := fault.New(fault.NotFound, "%q is neither a ref nor a file", text).Because(refForm).Try("rye ls").On("ref",
+	failure := fault.New(fault.NotFound, "%q is neither a ref nor a file",
+		text).Because(refForm).Try("rye ls").On("ref",
 		text).From(fs.ErrNotExist)
 	if portable.CheckID(text) != nil {
-		return f
+		return failure
+	}
+	if slices.ContainsFunc(v.Kinds(), func(kind *model.Kind) bool { return kind.Name == text }) {
+		all := text + ":**"
+		failure.Hint = []string{fault.Command("rye ls", all)}
+		return meant(failure, []string{all})
 	}
 	// Similar refs are those of any kind.
 	if _, err := v.Find(context.Background(), model.Ref{Kind: "tool", ID: text}); err != nil {
 		if missing, ok := errors.AsType[*ai.NotFoundError](err); ok {
-			return meant(f, missing.Near)
+			return meant(failure, missing.Near)
 		}
 	}
-	return f
+	return failure
 }
 
 func collect(refs []model.Ref) (names []string) {
@@ -239,6 +246,31 @@ func (v *Items) FindNamed(ctx context.Context, text string) (*ai.Item, error) {
 	}
 	it, err := v.Find(ctx, arg.ref)
 	return it, v.w.OrNoProject(err, arg.ref.ID)
+}
+
+// Reaches reports whether a glob can cover an item of a kind with this id, or one below it. "" is any kind, or all
+// ids.
+func (arg *Arg) Reaches(kind, id string) bool {
+	named, text, colon := strings.Cut(arg.Text, ":")
+	if !colon {
+		named, text = "", arg.Text
+	}
+	if arg.Glob == nil || named != "" && kind != "" && named != kind {
+		return false
+	}
+	if id == "" {
+		return true
+	}
+	globs, segments := strings.Split(text, "/"), strings.Split(id, "/")
+	for i, g := range globs {
+		if g == "**" || i == len(segments) {
+			return true
+		}
+		if ok, err := path.Match(g, segments[i]); !ok || err != nil {
+			return false
+		}
+	}
+	return len(globs) == len(segments)
 }
 
 // Covers reports whether an argument covers a file; refs and globs cover files of all spaces.

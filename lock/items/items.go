@@ -38,19 +38,19 @@ type Items struct {
 }
 
 // Open opens the visible items of a workspace.
-func Open(ctx context.Context, w *workspace.Workspace, abs func(string) (string, error)) (*Items, error) {
-	v, err := w.Items(ctx)
+func Open(ctx context.Context, workspace *workspace.Workspace, abs func(string) (string, error)) (*Items, error) {
+	items, err := workspace.Items(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// A file that isn't on disk is named by its space.
-	v.Name = func(s *ai.Space, p string) string {
+	items.Name = func(s *ai.Space, p string) string {
 		if s.Dir == "" {
 			return s.Label + "/" + p
 		}
-		return w.Show(filepath.Join(s.Dir, filepath.FromSlash(p)))
+		return workspace.Show(filepath.Join(s.Dir, filepath.FromSlash(p)))
 	}
-	return &Items{Items: v, Abs: abs, w: w}, nil
+	return &Items{Items: items, Abs: abs, w: workspace}, nil
 }
 
 // ForgetLock drops the lock's pins, for commands that read many items and don't need them. Its bundles are among the
@@ -101,8 +101,8 @@ func (v *Items) Checker(rules ...check.Rule) *check.Checker {
 }
 
 // packages reports problems in the list of packages that a tool names.
-func packages(ctx context.Context, c *check.Checker, it *check.Checked) []check.Problem {
-	_, err := closure.ListOf(ctx, c.Admit, it.Item, it.Tree)
+func packages(ctx context.Context, checker *check.Checker, it *check.Checked) []check.Problem {
+	_, err := closure.ListOf(ctx, checker.Admit, it.Item, it.Tree)
 	if err == nil {
 		return nil
 	}
@@ -110,11 +110,11 @@ func packages(ctx context.Context, c *check.Checker, it *check.Checked) []check.
 	if v := it.Model.Fields.Get("packages"); v != nil {
 		at = v.At
 	}
-	l := c.About(it.File, at, err)
+	l := checker.About(it.File, at, err)
 	l.Field = "packages"
 	if in, ok := errors.AsType[*closure.InListError](err); ok {
-		l = c.About(it.File, value.Pos{Line: in.Line}, in.Err)
-		l.File = c.Name(it.Space, in.Path)
+		l = checker.About(it.File, value.Pos{Line: in.Line}, in.Err)
+		l.File = checker.Name(it.Space, in.Path)
 	}
 	return []check.Problem{l}
 }
@@ -130,13 +130,13 @@ func (v *Items) Check(ctx context.Context, rules []check.Rule, texts ...string) 
 	if err != nil {
 		return nil, err
 	}
-	c := v.Checker(rules...)
+	checker := v.Checker(rules...)
 	v.Admit.KeepTrees()
-	c.Listed(sel.Problems)
-	if err := c.All(ctx, sel.Files, func(int, *check.Checked) {}); err != nil {
+	checker.Listed(sel.Problems)
+	if err := checker.All(ctx, sel.Files, func(int, *check.Checked) {}); err != nil {
 		return nil, err
 	}
-	if c.Report().Items == 0 && len(sel.Dirs) == 0 {
+	if checker.Report().Items == 0 && len(sel.Dirs) == 0 {
 		if err := v.Nothing(ctx, texts); err != nil {
 			return nil, err
 		}
@@ -149,16 +149,16 @@ func (v *Items) Check(ctx context.Context, rules []check.Rule, texts ...string) 
 			return p.Space == w.Space && p.Path == w.Path
 		})
 		if covered && !known {
-			c.Extractor(w)
+			checker.Extractor(w)
 		}
 	}
 	if only != nil {
 		sel.Dirs = append(sel.Dirs, Arg{Space: only, Path: "."})
 	}
 	for _, dir := range sel.Dirs {
-		if _, err := c.Strays(ctx, dir.Space, dir.Path); err != nil {
+		if _, err := checker.Strays(ctx, dir.Space, dir.Path); err != nil {
 			return nil, err
 		}
 	}
-	return c, nil
+	return checker, nil
 }

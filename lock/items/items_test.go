@@ -2,6 +2,7 @@ package items_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,5 +118,64 @@ func TestWorth(t *testing.T) {
 	}
 	if w, found := v.Worth(ctx, library); w.Trust != "builtin" || found == nil {
 		t.Errorf("%+v", w)
+	}
+}
+
+// TestReaches: a glob reaches what lies below a directory if it can cover an item there.
+func TestReaches(t *testing.T) {
+	v := open(t, map[string]string{"rye.yaml": ""})
+	for _, c := range []struct {
+		glob, kind, id string
+		want           bool
+	}{
+		{"**", "", "acme/base", true},
+		{"acme/**", "tool", "acme/base", true},
+		{"acme/*", "", "acme/base", true},
+		{"acme/b*", "", "acme/base", true},
+		{"acme/base/*", "", "acme/base", true},
+		{"*/base/x", "", "acme/base", true},
+		{"acm*", "", "acme/base", false},
+		{"ac*/x", "", "acme/base", false},
+		{"acme/base2/*", "", "acme/base", false},
+		{"acme*", "", "acme", true},
+		{"other/**", "", "acme/base", false},
+		{"tool:*", "tool", "", true},
+		{"tool:**", "tool", "acme", true},
+		{"tool:**", "directive", "acme", false},
+		{"tool:acme/base", "tool", "acme", false}, // no glob
+	} {
+		arg, err := v.Parse(c.glob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := arg.Reaches(c.kind, c.id); got != c.want {
+			t.Errorf("%s, %s: %t", c.glob, c.id, got)
+		}
+	}
+}
+
+// closed is a file system with a directory that this user may not read.
+type closed struct {
+	fs.FS
+	dir string
+}
+
+func (c closed) Open(name string) (fs.File, error) {
+	if name == c.dir {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return c.FS.Open(name)
+}
+
+// TestUnreadable: what may be in a directory that can't be read isn't left out in silence.
+func TestUnreadable(t *testing.T) {
+	v := open(t, map[string]string{"rye.yaml": "", ".ai/tools/acme/a.yaml": tool, ".ai/tools/other/b.yaml": tool})
+	v.Project.FS = closed{v.Project.FS, "tools/acme"}
+	for text, want := range map[string]int{"**": 1, "tool:**": 1, "tool:acme/*": 1, "acme/a*": 1, "tool:other/*": 0,
+		"directive:**": 0} {
+		sel, err := v.Selected(t.Context(), nil, text)
+		if err != nil || len(sel.Problems) != want {
+			t.Errorf("%s: %+v, %v", text, sel, err)
+		}
 	}
 }

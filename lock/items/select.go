@@ -3,9 +3,11 @@ package items
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/check"
@@ -33,21 +35,21 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 	if len(kinds) < len(args) {
 		kinds = nil
 	}
-	l, err := v.Files(ctx, kinds...)
+	listing, err := v.Files(ctx, kinds...)
 	if err != nil {
 		return nil, err
 	}
 	own := map[model.Ref]bool{}
-	for _, f := range l.Files {
+	for _, f := range listing.Files {
 		own[f.Ref] = own[f.Ref] || !f.Space.Builtin
 	}
 	// the library's items are left out, except those that another one hides
 	hidden := func(f ai.File) bool { return f.Space.Builtin && !own[f.Ref] }
 	if len(args) == 0 {
 		if !v.Library {
-			l.Files = slices.DeleteFunc(slices.Clone(l.Files), hidden)
+			listing.Files = slices.DeleteFunc(slices.Clone(listing.Files), hidden)
 		}
-		return l, nil
+		return listing, nil
 	}
 	found := make([]bool, len(args))
 	covered := func(ref model.Ref, s *ai.Space, path string, hidden bool) (any bool) {
@@ -60,19 +62,19 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 		return any
 	}
 	out := &ai.Listing{}
-	for _, f := range l.Files {
+	for _, f := range listing.Files {
 		if covered(f.Ref, f.Space, f.Path, hidden(f)) {
 			out.Files = append(out.Files, f)
 		}
 	}
-	for _, p := range l.Problems {
+	for _, p := range listing.Problems {
 		ref := p.Ref
 		if ref == (model.Ref{}) {
 			if f, err := v.At(p.Space, p.Path); err == nil {
 				ref = f.Ref
 			}
 		}
-		if covered(ref, p.Space, p.Path, false) {
+		if covered(ref, p.Space, p.Path, false) || ref.Kind == "" && v.unread(p, args, found) {
 			out.Problems = append(out.Problems, p)
 		}
 	}
@@ -84,6 +86,23 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 	return out, nil
 }
 
+// unread reports whether a problem is a directory that can't be read and in which globs may cover items; found has
+// those.
+func (v *Items) unread(p *ai.ItemError, args []Arg, found []bool) (any bool) {
+	if _, failed := errors.AsType[*fs.PathError](p.Err); !failed {
+		return false
+	}
+	dir, id, _ := strings.Cut(p.Path, "/")
+	for _, k := range v.Kinds() {
+		for i := range args {
+			if k.Dir == dir && args[i].Reaches(k.Name, id) {
+				found[i], any = true, true
+			}
+		}
+	}
+	return any
+}
+
 // NothingAt returns why an argument matches nothing.
 func (v *Items) NothingAt(ctx context.Context, arg *Arg) error {
 	return v.w.OrNoProject(v.nothingAt(ctx, arg), cmp.Or(arg.ref.ID, arg.Text))
@@ -92,7 +111,7 @@ func (v *Items) NothingAt(ctx context.Context, arg *Arg) error {
 func (v *Items) nothingAt(ctx context.Context, arg *Arg) error {
 	switch {
 	case arg.Glob != nil || arg.Dir:
-		f := fault.New(fault.NotFound, "%q matches no item", arg.Text).On("ref", arg.Text).Try("rye ls").
+		failure := fault.New(fault.NotFound, "%q matches no item", arg.Text).On("ref", arg.Text).Try("rye ls").
 			From(fs.ErrNotExist)
 		if arg.Dir {
 			strays, err := check.StraysBelow(ctx, v.View, v.Admit, arg.Space, arg.Path, new(check.Known))
@@ -100,10 +119,10 @@ func (v *Items) nothingAt(ctx context.Context, arg *Arg) error {
 				return err
 			}
 			for _, g := range check.Group(strays) {
-				f.Because(v.Name(arg.Space, g.Path) + " " + g.Why())
+				failure.Because(v.Name(arg.Space, g.Path) + " " + g.Why())
 			}
 		}
-		return f
+		return failure
 	case arg.Space != nil:
 		f, err := v.At(arg.Space, arg.Path)
 		if err == nil {
@@ -164,7 +183,7 @@ func (v *Items) Selected(ctx context.Context, only *ai.Space, texts ...string) (
 	if len(texts) == 0 && only == nil {
 		return sel, nil
 	}
-	l, err := v.List(ctx, texts...)
+	listing, err := v.List(ctx, texts...)
 	if err != nil {
 		return nil, err
 	}
@@ -178,26 +197,26 @@ func (v *Items) Selected(ctx context.Context, only *ai.Space, texts ...string) (
 		}
 	}
 	taken := map[model.Ref]bool{} // refs already found: items that they hide are skipped
-	for _, f := range l.Files {
-		c := check.Chosen{File: f}
-		in := len(args) == 0 && f.Space == only
+	for _, file := range listing.Files {
+		chosen := check.Chosen{File: file}
+		in := len(args) == 0 && file.Space == only
 		for i := range args {
 			arg := &args[i]
 			switch {
-			case !arg.Covers(f.Ref, f.Space, f.Path):
+			case !arg.Covers(file.Ref, file.Space, file.Path):
 			case arg.Glob != nil:
-				in = in || only == nil || f.Space == only
+				in = in || only == nil || file.Space == only
 			case arg.Space != nil:
-				in, c.Named = true, c.Named || !arg.Dir
-			case !taken[f.Ref]:
-				in, c.Named, taken[f.Ref] = true, true, true
+				in, chosen.Named = true, chosen.Named || !arg.Dir
+			case !taken[file.Ref]:
+				in, chosen.Named, taken[file.Ref] = true, true, true
 			}
 		}
 		if in {
-			sel.Files = append(sel.Files, c)
+			sel.Files = append(sel.Files, chosen)
 		}
 	}
-	for _, p := range l.Problems {
+	for _, p := range listing.Problems {
 		named := slices.ContainsFunc(args, func(arg Arg) bool {
 			return arg.Glob == nil && arg.Covers(p.Ref, p.Space, p.Path)
 		})

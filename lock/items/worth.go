@@ -29,7 +29,7 @@ type Worth struct {
 
 // Worth asks the policy whether an item may be used.
 func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
-	w := Worth{Trust: "refused", Signers: []signing.SignerLine{}}
+	worth := Worth{Trust: "refused", Signers: []signing.SignerLine{}}
 	found, err := v.Admit.Admit(ctx, it, policy.ToUse)
 	if found != nil && found.Exam != nil && v.Trust != nil {
 		d := &found.Decision
@@ -37,35 +37,36 @@ func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 		if d.Project && v.Trust.Project != nil {
 			au = v.Trust.Project
 		}
-		w.Rule = d.Rule
-		w.Signers = append(w.Signers, signing.SignerLines(au, found.Exam, d.Signers)...)
+		worth.Rule = d.Rule
+		worth.Signers = append(worth.Signers, signing.SignerLines(au, found.Exam, d.Signers)...)
 	}
 	if err != nil {
 		f := fault.Of(err)
 		reason, _ := f.Details["reason"].(string)
-		w.Reason, w.Message = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.Code), "_", "-"))), f.Text
-		return w, nil
+		worth.Reason, worth.Message = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.Code), "_", "-"))),
+			f.Text
+		return worth, nil
 	}
-	d := &found.Decision
-	w.Reason = d.Code.String()
-	if files := v.Asked.Unlisted(found); d.Allowed && len(files) > 0 {
-		w.Reason, w.Message = policy.EvidenceOnly.String(), unlisted(files)
-		return w, found
+	decision := &found.Decision
+	worth.Reason = decision.Code.String()
+	if files := v.Asked.Unlisted(found); decision.Allowed && len(files) > 0 {
+		worth.Reason, worth.Message = policy.EvidenceOnly.String(), unlisted(files)
+		return worth, found
 	}
 	switch {
-	case d.Allowed && d.Voucher == policy.Builtin:
-		w.Trust = "builtin"
-	case d.Allowed && d.ByDigest:
-		w.Trust = "digest"
-	case d.Allowed:
-		w.Trust = "signed"
+	case decision.Allowed && decision.Voucher == policy.Builtin:
+		worth.Trust = "builtin"
+	case decision.Allowed && decision.ByDigest:
+		worth.Trust = "digest"
+	case decision.Allowed:
+		worth.Trust = "signed"
 	case it.Signed.Format == sign.None && it.Broken == nil:
-		w.Trust, w.Reason = "unsigned", policy.Unsigned.String()
-		w.Message = "is not signed"
+		worth.Trust, worth.Reason = "unsigned", policy.Unsigned.String()
+		worth.Message = "is not signed"
 	default:
-		w.Message = d.Reason()
+		worth.Message = decision.Reason()
 	}
-	return w, found
+	return worth, found
 }
 
 // unlisted returns an error text that names a file of a tool without a covering signature or manifest.

@@ -75,29 +75,29 @@ func Read(ai fs.FS) (locks []Lock, errs []error) {
 		errs = append(errs, own)
 	}
 	files := 0
-	fs.WalkDir(ai, Dir, func(p string, d fs.DirEntry, err error) error {
+	fs.WalkDir(ai, Dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
-		case p == Dir && errors.Is(err, fs.ErrNotExist):
+		case path == Dir && errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
-			bad(p, err)
+			bad(path, err)
 			return nil
-		case d.IsDir() && len(p) > portable.MaxPath:
-			bad(p, fmt.Errorf("the path has more than %d bytes", portable.MaxPath))
+		case entry.IsDir() && len(path) > portable.MaxPath:
+			bad(path, fmt.Errorf("the path has more than %d bytes", portable.MaxPath))
 			return fs.SkipDir
-		case p == Dir && !d.IsDir():
-			bad(p, errors.New("is not a directory"))
+		case path == Dir && !entry.IsDir():
+			bad(path, errors.New("is not a directory"))
 			return nil
-		case d.IsDir() || !strings.HasSuffix(p, suffix):
+		case entry.IsDir() || !strings.HasSuffix(path, suffix):
 			return nil
 		}
 		if files++; files > maxFiles {
 			bad(Dir, errMany)
 			return fs.SkipAll
 		}
-		l, err := readFile(ai, p, d)
+		l, err := readFile(ai, path, entry)
 		if err != nil {
-			bad(p, err)
+			bad(path, err)
 			return nil
 		}
 		locks = append(locks, *l)
@@ -106,11 +106,11 @@ func Read(ai fs.FS) (locks []Lock, errs []error) {
 	return locks, errs
 }
 
-func readFile(ai fs.FS, p string, d fs.DirEntry) (*Lock, error) {
+func readFile(ai fs.FS, path string, d fs.DirEntry) (*Lock, error) {
 	if !d.Type().IsRegular() {
 		return nil, errors.New("is not a regular file")
 	}
-	r, err := ai.Open(p)
+	r, err := ai.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -119,12 +119,12 @@ func readFile(ai fs.FS, p string, d fs.DirEntry) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Parse(p, b)
+	return Parse(path, b)
 }
 
 // Parse reads the lock at a path in a directory .ai. An error is an *Error.
-func Parse(p string, b []byte) (*Lock, error) {
-	fail := func(err error) (*Lock, error) { return nil, &Error{Path: p, Err: err} }
+func Parse(path string, b []byte) (*Lock, error) {
+	fail := func(err error) (*Lock, error) { return nil, &Error{Path: path, Err: err} }
 	if len(b) > maxBytes {
 		return fail(fmt.Errorf("it has more than %d bytes", maxBytes))
 	}
@@ -132,15 +132,15 @@ func Parse(p string, b []byte) (*Lock, error) {
 	if bad, ok := errors.AsType[*jcs.SyntaxError](err); ok {
 		before := b[:bad.Offset]
 		line := bytes.Count(before, []byte("\n")) + 1
-		return nil, &Error{p, line, len(before) - bytes.LastIndexByte(before, '\n'), errors.New(bad.Msg)}
+		return nil, &Error{path, line, len(before) - bytes.LastIndexByte(before, '\n'), errors.New(bad.Msg)}
 	}
 	if err != nil {
 		return fail(err)
 	}
 	r := &reader{}
 	l := r.lock(v)
-	l.Path = p
-	if r.err == nil && p != l.place() {
+	l.Path = path
+	if r.err == nil && path != l.place() {
 		r.err = fmt.Errorf("it is a lock of %s in version %+q: expected the path %+q", l.Tool, l.Version, l.place())
 	}
 	if r.err != nil {
@@ -204,48 +204,48 @@ func kindOf(v any) string {
 }
 
 func (r *reader) lock(v any) *Lock {
-	l := new(Lock)
-	m := r.object("the lock", v)
-	if version := m["lockfile_version"]; version != 1.0 {
+	lock := new(Lock)
+	object := r.object("the lock", v)
+	if version := object["lockfile_version"]; version != 1.0 {
 		if _, ok := version.(float64); ok {
 			r.fail("lockfile_version", "expected 1, found %v", version)
 		}
 		r.fail("lockfile_version", "expected 1, found %s", kindOf(version))
 	}
-	l.Generated = r.text("", m, "generated_at", false)
-	root := r.object("root", m["root"])
-	l.Tool = r.tool("root.", root, "tool_id")
-	l.Version = r.version("root.", root)
-	l.Integrity = r.integrity("root.", root)
-	chain, ok := m["resolved_chain"].([]any)
+	lock.Generated = r.text("", object, "generated_at", false)
+	root := r.object("root", object["root"])
+	lock.Tool = r.tool("root.", root, "tool_id")
+	lock.Version = r.version("root.", root)
+	lock.Integrity = r.integrity("root.", root)
+	chain, ok := object["resolved_chain"].([]any)
 	if !ok {
-		r.fail("resolved_chain", "expected an array, found %s", kindOf(m["resolved_chain"]))
+		r.fail("resolved_chain", "expected an array, found %s", kindOf(object["resolved_chain"]))
 	}
 	if len(chain) > maxLinks {
 		r.fail("resolved_chain", "it has more than %d links", maxLinks)
-		return l
+		return lock
 	}
 	for i, v := range chain {
-		l.Chain = append(l.Chain, r.link(fmt.Sprintf("resolved_chain[%d]", i), v))
+		lock.Chain = append(lock.Chain, r.link(fmt.Sprintf("resolved_chain[%d]", i), v))
 	}
-	return l
+	return lock
 }
 
 func (r *reader) link(where string, v any) Link {
 	m := r.object(where, v)
 	where += "."
-	l := Link{
+	link := Link{
 		Tool:      r.tool(where, m, "item_id"),
 		Space:     r.text(where, m, "space", false),
 		Type:      r.text(where, m, "tool_type", true),
 		Executor:  r.text(where, m, "executor_id", true),
 		Integrity: r.integrity(where, m),
 	}
-	if id, system := strings.CutPrefix(l.Space, "system:"); l.Space != "project" && l.Space != "user" &&
+	if id, system := strings.CutPrefix(link.Space, "system:"); link.Space != "project" && link.Space != "user" &&
 		(!system || portable.CheckID(id) != nil) {
-		r.fail(where+"space", "%+q is not a space", l.Space)
+		r.fail(where+"space", "%+q is not a space", link.Space)
 	}
-	return l
+	return link
 }
 
 func (r *reader) tool(where string, m map[string]any, name string) model.Ref {

@@ -52,19 +52,19 @@ func (m *marker) holds(env map[string]string) (bool, error) {
 		}
 		return compareReleases(release, m.op, m.value), nil
 	}
-	a, b := have, m.value
+	left, right := have, m.value
 	if m.swapped {
-		a, b = b, a
+		left, right = right, left
 	}
 	switch m.op {
 	case "==":
-		return a == b, nil
+		return left == right, nil
 	case "!=":
-		return a != b, nil
+		return left != right, nil
 	case "in":
-		return strings.Contains(b, a), nil
+		return strings.Contains(right, left), nil
 	}
-	return !strings.Contains(b, a), nil // not in
+	return !strings.Contains(right, left), nil // not in
 }
 
 // releaseOf parses the numbers of a version, such as 3.11. It ignores the rest of a pre-release, such as 3.15.0a1 or
@@ -152,19 +152,19 @@ func parseMarker(text string) (*marker, error) {
 func markerWords(text string) (words []string, err error) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		n := 1
-		switch c := text[0]; {
-		case c == '"' || c == '\'':
-			end := strings.IndexByte(text[1:], c)
+		switch char := text[0]; {
+		case char == '"' || char == '\'':
+			end := strings.IndexByte(text[1:], char)
 			if end < 0 {
 				return nil, errors.New("unterminated text")
 			}
 			words = append(words, text[:end+1])
 			text = text[end+2:]
 			continue
-		case c == '(' || c == ')':
-		case strings.IndexByte("<>=!~", c) >= 0:
+		case char == '(' || char == ')':
+		case strings.IndexByte("<>=!~", char) >= 0:
 			n = len(text) - len(strings.TrimLeft(text, "<>=!~"))
-		case strings.IndexByte(alnum, c) >= 0:
+		case strings.IndexByte(alnum, char) >= 0:
 			n = len(text) - len(strings.TrimLeft(text,
 				"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."))
 		default:

@@ -61,67 +61,67 @@ func PackageLock(r io.Reader) ([]Package, error) {
 }
 
 // lockEntry parses one entry, and reports whether it must be pinned.
-func lockEntry(key string, value any) (p Package, wanted bool, err error) {
+func lockEntry(key string, value any) (pkg Package, wanted bool, err error) {
 	fail := func(hint, format string, args ...any) (Package, bool, error) {
-		return p, false, &Error{Package: fault.Clip(key, 80), Reason: fmt.Sprintf(format, args...), Hint: hint}
+		return pkg, false, &Error{Package: fault.Clip(key, 80), Reason: fmt.Sprintf(format, args...), Hint: hint}
 	}
-	e, ok := value.(map[string]any)
+	object, ok := value.(map[string]any)
 	if !ok {
 		return fail("", "is not an object")
 	}
 	name, reason := moduleName(key)
-	if yes, _ := e["link"].(bool); yes {
+	if yes, _ := object["link"].(bool); yes {
 		return fail("", "is a link to another directory, not a package of a registry")
 	}
 	if reason != "" {
 		return fail("", "%s", reason)
 	}
 	for _, why := range []string{"dev", "inBundle"} {
-		if yes, _ := e[why].(bool); yes {
-			return p, false, nil
+		if yes, _ := object[why].(bool); yes {
+			return pkg, false, nil
 		}
 	}
-	p = Package{Ecosystem: NPM, Name: name, At: key}
-	if alias, ok := e["name"]; ok {
-		if p.Name, ok = alias.(string); !ok || !isNodeName(p.Name) {
+	pkg = Package{Ecosystem: NPM, Name: name, At: key}
+	if alias, ok := object["name"]; ok {
+		if pkg.Name, ok = alias.(string); !ok || !isNodeName(pkg.Name) {
 			return fail("", "has an invalid name")
 		}
 	}
-	p.Optional, _ = e["optional"].(bool)
-	if either, _ := e["devOptional"].(bool); either {
-		p.Optional = true
+	pkg.Optional, _ = object["optional"].(bool)
+	if either, _ := object["devOptional"].(bool); either {
+		pkg.Optional = true
 	}
-	if p.Version, _ = e["version"].(string); manifest.CheckVersion(p.Version) != nil {
-		return fail("", "has a missing or invalid version: %q", fault.Clip(p.Version, 80))
+	if pkg.Version, _ = object["version"].(string); manifest.CheckVersion(pkg.Version) != nil {
+		return fail("", "has a missing or invalid version: %q", fault.Clip(pkg.Version, 80))
 	}
-	for field, to := range map[string]*[]string{"os": &p.OS, "cpu": &p.CPU, "libc": &p.Libc} {
-		if *to, ok = words(e[field]); !ok {
+	for field, to := range map[string]*[]string{"os": &pkg.OS, "cpu": &pkg.CPU, "libc": &pkg.Libc} {
+		if *to, ok = words(object[field]); !ok {
 			return fail("", "has an invalid %s: expected a list of names", field)
 		}
 	}
-	if p.Optional && !p.anywhere() {
-		return p, false, nil
+	if pkg.Optional && !pkg.anywhere() {
+		return pkg, false, nil
 	}
-	if yes, _ := e["hasInstallScript"].(bool); yes {
-		if p.Optional {
-			return p, false, nil
+	if yes, _ := object["hasInstallScript"].(bool); yes {
+		if pkg.Optional {
+			return pkg, false, nil
 		}
 		return fail("use a version or another package that needs none",
 			"has an install script, which rye never runs")
 	}
-	f := File{Name: path.Base(p.Name) + "-" + p.Version + ".tgz"}
-	if resolved, ok := e["resolved"]; ok {
-		f.URL, _ = resolved.(string)
-		if f.Name, err = tarballName(f.URL); err != nil {
+	file := File{Name: path.Base(pkg.Name) + "-" + pkg.Version + ".tgz"}
+	if resolved, ok := object["resolved"]; ok {
+		file.URL, _ = resolved.(string)
+		if file.Name, err = tarballName(file.URL); err != nil {
 			return fail("", "doesn't come from a registry: %v", err)
 		}
 	}
-	integrity, _ := e["integrity"].(string)
-	if f.Source, err = sha512Of(integrity); err != nil {
+	integrity, _ := object["integrity"].(string)
+	if file.Source, err = sha512Of(integrity); err != nil {
 		return fail("remove the entry from the file, then run npm install --package-lock-only", "%v", err)
 	}
-	p.Files = []File{f}
-	return p, true, nil
+	pkg.Files = []File{file}
+	return pkg, true, nil
 }
 
 // anywhere reports whether a package is for a platform that rye supports.
@@ -175,11 +175,11 @@ func isNodeWord(s string) bool {
 }
 
 // words reads a list of short names, or returns nil if it is missing.
-func words(v any) ([]string, bool) {
-	if one, ok := v.(string); ok {
-		v = []any{one}
+func words(val any) ([]string, bool) {
+	if one, ok := val.(string); ok {
+		val = []any{one}
 	}
-	list, ok := v.([]any)
+	list, ok := val.([]any)
 	var out []string
 	for _, one := range list {
 		w, isText := one.(string)
@@ -188,7 +188,7 @@ func words(v any) ([]string, bool) {
 		}
 		out = append(out, w)
 	}
-	return out, ok || v == nil
+	return out, ok || val == nil
 }
 
 // tarballName returns the file name in an address.

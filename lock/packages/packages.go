@@ -153,20 +153,20 @@ func Choose(list []Package, e Environment) ([]Package, error) {
 	var out []Package
 	seen := map[[2]string]*Package{}
 	for i := range list {
-		p := &list[i]
-		wanted, err := p.Wanted(e)
+		pkg := &list[i]
+		wanted, err := pkg.Wanted(e)
 		if err != nil {
 			return nil, err
 		}
 		if !wanted {
 			continue
 		}
-		where := [2]string{p.Name, p.At}
+		where := [2]string{pkg.Name, pkg.At}
 		if twin := seen[where]; twin != nil {
-			return nil, &Error{Line: p.Line, Reason: fmt.Sprintf("%s and %s are both needed here", twin, p)}
+			return nil, &Error{Line: pkg.Line, Reason: fmt.Sprintf("%s and %s are both needed here", twin, pkg)}
 		}
-		seen[where] = p
-		out = append(out, *p)
+		seen[where] = pkg
+		out = append(out, *pkg)
 	}
 	return out, nil
 }

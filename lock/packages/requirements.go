@@ -33,22 +33,22 @@ func Requirements(r io.Reader) ([]Package, error) {
 		if strings.HasPrefix(text, "-") {
 			return option(line, text)
 		}
-		p, err := requirement(line, text)
+		pkg, err := requirement(line, text)
 		if err != nil {
 			return err
 		}
-		if files += len(p.Files); len(list) == maxPackages || files > maxFiles {
+		if files += len(pkg.Files); len(list) == maxPackages || files > maxFiles {
 			return &Error{Line: line, Reason: fmt.Sprintf("the list has more than %d packages or %d files",
 				maxPackages, maxFiles)}
 		}
-		for _, i := range first[p.Name] {
-			if twin := &list[i]; twin.Version == p.Version || twin.marker == nil || p.marker == nil {
-				return &Error{Line: line, Reason: fmt.Sprintf("%s is a duplicate: line %d has %s", p.Name, twin.Line,
+		for _, i := range first[pkg.Name] {
+			if twin := &list[i]; twin.Version == pkg.Version || twin.marker == nil || pkg.marker == nil {
+				return &Error{Line: line, Reason: fmt.Sprintf("%s is a duplicate: line %d has %s", pkg.Name, twin.Line,
 					twin.Version)}
 			}
 		}
-		first[p.Name] = append(first[p.Name], len(list))
-		list = append(list, p)
+		first[pkg.Name] = append(first[pkg.Name], len(list))
+		list = append(list, pkg)
 		return nil
 	})
 	if err != nil {
@@ -57,8 +57,8 @@ func Requirements(r io.Reader) ([]Package, error) {
 	return sorted(list), nil
 }
 
-// eachLine calls f with each joined, non-empty line without its comment, and its first line number.
-func eachLine(text string, f func(line int, text string) error) error {
+// eachLine calls visit with each joined, non-empty line without its comment, and its first line number.
+func eachLine(text string, visit func(line int, text string) error) error {
 	var joined strings.Builder
 	start, n := 0, 0
 	flush := func() error {
@@ -72,7 +72,7 @@ func eachLine(text string, f func(line int, text string) error) error {
 		if line == "" {
 			return nil
 		}
-		return f(at, line)
+		return visit(at, line)
 	}
 	for one := range strings.Lines(text) {
 		n++
@@ -139,18 +139,18 @@ func requirement(line int, text string) (Package, error) {
 	fail := func(format string, args ...any) (Package, error) {
 		return Package{}, &Error{Line: line, Reason: fmt.Sprintf(format, args...)}
 	}
-	p := Package{Ecosystem: PyPI, Line: line}
+	pkg := Package{Ecosystem: PyPI, Line: line}
 	words, hashes, found := strings.Cut(text, " --")
 	var err error
 	if found {
-		if p.Files, err = hashed(line, "--"+hashes); err != nil {
-			return p, err
+		if pkg.Files, err = hashed(line, "--"+hashes); err != nil {
+			return pkg, err
 		}
 	}
 	words, condition, marked := strings.Cut(words, ";")
 	words = strings.TrimSpace(words)
 	if marked {
-		if p.marker, err = parseMarker(condition); err != nil {
+		if pkg.marker, err = parseMarker(condition); err != nil {
 			return fail("the marker %q: %v", fault.Clip(strings.TrimSpace(condition), 80), err)
 		}
 	}
@@ -162,14 +162,14 @@ func requirement(line int, text string) (Package, error) {
 		end = len(words)
 	}
 	name, rest := words[:end], strings.TrimSpace(words[end:])
-	if !isPyName(name) {
+	if !IsPythonName(name) {
 		return fail("invalid package name %q", fault.Clip(name, 80))
 	}
-	p.Name = Normal(name)
+	pkg.Name = Normal(name)
 	if strings.HasPrefix(rest, "[") {
 		extras, after, ok := strings.Cut(rest[1:], "]")
 		for e := range strings.SplitSeq(extras, ",") {
-			if ok = ok && isPyName(strings.TrimSpace(e)); !ok {
+			if ok = ok && IsPythonName(strings.TrimSpace(e)); !ok {
 				return fail("invalid extras %q", fault.Clip(rest, 80))
 			}
 		}
@@ -181,16 +181,16 @@ func requirement(line int, text string) (Package, error) {
 	case !ok || strings.ContainsAny(version, "=*,<>"):
 		return Package{},
 			&Error{Line: line, Reason: fmt.Sprintf("%s needs exactly one version: expected %s==VERSION, got %q",
-				p.Name, p.Name, fault.Clip(words, 80)),
+				pkg.Name, pkg.Name, fault.Clip(words, 80)),
 				Hint: "let pip-compile --generate-hashes or uv pip compile --generate-hashes choose the versions"}
 	case !isPyVersion(version):
 		return fail("invalid version %q", fault.Clip(version, 80))
-	case len(p.Files) == 0:
-		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s==%s has no hash", p.Name, version),
+	case len(pkg.Files) == 0:
+		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s==%s has no hash", pkg.Name, version),
 			Hint: "make the list with pip-compile --generate-hashes or uv pip compile --generate-hashes"}
 	}
-	p.Version = strings.ToLower(version)
-	return p, nil
+	pkg.Version = strings.ToLower(version)
+	return pkg, nil
 }
 
 // hashed parses the hashes of a package.
@@ -223,21 +223,21 @@ func hashed(line int, text string) ([]File, error) {
 
 // Normal returns the normalised name of a Python package, as registries compare it.
 func Normal(name string) string {
-	var b strings.Builder
+	var text strings.Builder
 	for i := range len(name) {
 		switch c := name[i]; {
 		case c == '-' || c == '_' || c == '.':
 			if i > 0 && strings.IndexByte("-_.", name[i-1]) >= 0 {
 				continue
 			}
-			b.WriteByte('-')
+			text.WriteByte('-')
 		case 'A' <= c && c <= 'Z':
-			b.WriteByte(c | 0x20)
+			text.WriteByte(c | 0x20)
 		default:
-			b.WriteByte(c)
+			text.WriteByte(c)
 		}
 	}
-	return b.String()
+	return text.String()
 }
 
 // SameVersion reports whether two texts are the same version of a Python package, although lists and file names spell
@@ -253,7 +253,8 @@ func SameVersion(a, b string) bool {
 	return slices.Equal(parts(a), parts(b))
 }
 
-func isPyName(s string) bool {
+// IsPythonName reports whether a text is the name of a Python package, or of an extra of one.
+func IsPythonName(s string) bool {
 	return portable.Spelled(s, alnum, "-_.", maxName) && strings.IndexByte(alnum, s[len(s)-1]) >= 0
 }
 

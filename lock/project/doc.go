@@ -19,6 +19,7 @@
 //	  acme/style: {version: "^1.0", from: "git+https://git.acme.example/style.git@main"}
 //	  # beside this repository
 //	  acme/notes: {version: "*", from: "../notes"}
+//	  plugins/db: {version: "^1.0", from: "../db", allow: {db: ["files:read:data", "secret:token=DB_TOKEN"]}}
 //
 //	packages:
 //	  npm: "https://npm.acme.example"
@@ -37,7 +38,9 @@
 //	rye        the oldest rye that may work on it
 //	requires   the id of a bundle → version (a range by package semver, always there) and where it comes from: from
 //	           or index, one of them; and use, the items of the bundle that are roots, as in
-//	           use: ["tool:acme/notes/**"]; all of them without it
+//	           use: ["tool:acme/notes/**"]; all of them without it; and allow, the rights of a
+//	           plugin's servers by the last segments of their ids, as in
+//	           allow: {db: ["files:read:data", "network:db.example.com", "secret:token=DB_TOKEN"]}
 //	packages   where packages of npm and PyPI come from, for tools that name some: the address of a registry, without
 //	           a query, or a directory with files; without it the public one
 //	roots      the items that are locked with everything they use: refs, globs by package glob, and "." for all items

@@ -79,64 +79,64 @@ func IsCommit(s string) bool {
 }
 
 // splitGit splits the text of a repository. bad is the reason if it is invalid.
-func splitGit(text string) (g Git, bad string) {
+func splitGit(text string) (git Git, bad string) {
 	rest := strings.TrimPrefix(text, gitPrefix)
 	scheme, after, _ := strings.Cut(rest, "://")
 	if scheme != "https" {
-		return g, "repositories are fetched by https only: expected git+https://"
+		return git, "repositories are fetched by https only: expected git+https://"
 	}
 	host, _, ok := strings.Cut(after, "/")
 	if !ok || strings.Contains(host, "?") {
-		return g, "the address has no repository path"
+		return git, "the address has no repository path"
 	}
 	// Behind the host, the first @ separates the revision.
 	start := len(scheme) + len("://") + len(host)
 	place, revision, revised := strings.Cut(rest[start:], "@")
 	path, query, asked := strings.Cut(place, "?")
-	g = Git{Address: rest[:start] + path, Revision: revision}
+	git = Git{Address: rest[:start] + path, Revision: revision}
 	if strings.Trim(path, "/") == "" || strings.HasSuffix(path, "/") {
-		return g, "the address must end with the repository, without a slash"
+		return git, "the address must end with the repository, without a slash"
 	}
-	if bad := badAddress(g.Address); bad != "" {
-		return g, bad
+	if bad := badAddress(git.Address); bad != "" {
+		return git, bad
 	}
 	if strings.ContainsAny(path, "!$&'()*,;=") {
-		return g, "a repository address consists of letters, digits, . _ - ~ + : / and %XX"
+		return git, "a repository address consists of letters, digits, . _ - ~ + : / and %XX"
 	}
 	if asked {
-		if g.Dir, ok = strings.CutPrefix(query, gitDir); !ok {
-			return g, "only dir=DIRECTORY is allowed after ?"
+		if git.Dir, ok = strings.CutPrefix(query, gitDir); !ok {
+			return git, "only dir=DIRECTORY is allowed after ?"
 		}
-		if err := portable.Check(g.Dir); err != nil {
-			return g, err.Error()
+		if err := portable.Check(git.Dir); err != nil {
+			return git, err.Error()
 		}
-		if strings.ContainsAny(g.Dir, "%&#+=;, ") {
-			return g, "a directory consists of letters, digits, . _ - and /"
+		if strings.ContainsAny(git.Dir, "%&#+=;, ") {
+			return git, "a directory consists of letters, digits, . _ - and /"
 		}
 	}
 	if revised {
-		return g, badRevision(revision)
+		return git, badRevision(revision)
 	}
-	return g, ""
+	return git, ""
 }
 
 // badRevision returns why a text is no valid branch, tag or commit. It is stricter than git, so that no shell, option
 // parser or reflog syntax can misread a name.
-func badRevision(s string) string {
+func badRevision(text string) string {
 	const chars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+-"
 	switch {
-	case s == "":
+	case text == "":
 		return "expected a branch, tag or commit after @"
-	case len(s) > maxRevision:
+	case len(text) > maxRevision:
 		return fmt.Sprintf("the revision is longer than %d bytes", maxRevision)
-	case strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(chars, r) }):
+	case strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(chars, r) }):
 		return "a revision consists of letters, digits, . _ / + and -"
-	case s == "HEAD":
+	case text == "HEAD":
 		return "leave out @HEAD: it is the default"
-	case (len(s) == 40 || len(s) == 64) && !IsCommit(s) && strings.Trim(s, "0123456789abcdefABCDEF") == "":
+	case (len(text) == 40 || len(text) == 64) && !IsCommit(text) && strings.Trim(text, "0123456789abcdefABCDEF") == "":
 		return "write a commit in lower case"
 	}
-	for part := range strings.SplitSeq(s, "/") {
+	for part := range strings.SplitSeq(text, "/") {
 		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".") ||
 			strings.HasSuffix(part, ".lock") || strings.Contains(part, "..") {
 			return "not a valid branch or tag name"

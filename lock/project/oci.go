@@ -18,16 +18,16 @@ func (s Source) OCI() (oci.Reference, bool) {
 
 // badReference returns a reference in its written form, and a reason if it is invalid.
 func badReference(text string) (where, bad string) {
-	r, err := oci.ParseReference(text)
+	reference, err := oci.ParseReference(text)
 	switch {
 	case err != nil:
 		_, bad, _ = strings.Cut(err.Error(), "\": ")
 		return text, bad
-	case r.Host != strings.ToLower(r.Host):
+	case reference.Host != strings.ToLower(reference.Host):
 		return text, "write the host in lower case"
-	case r.Dir != "":
-		r.Dir = strings.TrimPrefix(r.Dir, "./")
-		bad = badPath(r.Dir)
+	case reference.Dir != "":
+		reference.Dir = strings.TrimPrefix(reference.Dir, "./")
+		bad = badPath(reference.Dir)
 	}
-	return r.String(), bad
+	return reference.String(), bad
 }

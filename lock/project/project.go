@@ -27,7 +27,7 @@ const (
 // The keys of the file and of a requirement, in the order in which new ones are inserted.
 var (
 	order       = []string{"name", "version", "rye", "requires", "packages", "roots"}
-	requireKeys = []string{"version", "from", "index", "use"}
+	requireKeys = []string{"version", "from", "index", "use", "allow"}
 )
 
 //go:embed schema.json
@@ -37,7 +37,7 @@ var schema string
 // and portable paths.
 func Schema() string { return schema }
 
-// A Project is a parsed rye.yaml: immutable, and safe for many goroutines.
+// A Project is a parsed rye.yaml: immutable, and safe for concurrent use.
 type Project struct {
 	Name     string // may be empty, like the next two
 	Version  string
@@ -59,27 +59,28 @@ type Requirement struct {
 	Text   string // the range as written
 	Range  semver.Range
 	Source Source
-	Use    []Root // the bundle's items that are roots of the project; all of them by default
+	Use    []Root              // the bundle's items that are roots of the project; all of them by default
+	Allow  map[string][]string // rights of a plugin's servers, by the last segments of their ids; see Secret
 }
 
 // NewRequirement returns a requirement of a bundle whose items are all roots.
 func NewRequirement(id, versions string, source Source) (Requirement, error) {
-	r := Requirement{ID: id, Text: versions, Source: source,
+	requirement := Requirement{ID: id, Text: versions, Source: source,
 		Use: []Root{{Text: id, From: bundleSpace + id, glob: everything}}}
 	if id == std {
-		return r, fmt.Errorf("%q is part of rye and cannot be required", std)
+		return requirement, fmt.Errorf("%q is part of rye and cannot be required", std)
 	}
 	if err := portable.CheckID(id); err != nil {
-		return r, err
+		return requirement, err
 	}
 	var err error
-	if r.Range, err = semver.Parse(versions); err != nil {
-		return r, err
+	if requirement.Range, err = semver.Parse(versions); err != nil {
+		return requirement, err
 	}
-	if r.Range.Empty() {
-		return r, fmt.Errorf("no version can match the range %q", versions)
+	if requirement.Range.Empty() {
+		return requirement, fmt.Errorf("no version can match the range %q", versions)
 	}
-	return r, nil
+	return requirement, nil
 }
 
 // A Root is an item to lock, or a glob of items.
@@ -135,9 +136,9 @@ func (e *NewerError) Error() string {
 // build, is new enough for every project.
 func Parse(b []byte, running string) (*Project, error) {
 	t, err := yamltree.Parse(b)
-	p := &Project{tree: t, running: running}
+	project := &Project{tree: t, running: running}
 	if err == nil {
-		err = p.read()
+		err = project.read()
 	}
 	if err != nil {
 		var where *yamltree.Error
@@ -146,7 +147,7 @@ func Parse(b []byte, running string) (*Project, error) {
 		}
 		return nil, err
 	}
-	return p, nil
+	return project, nil
 }
 
 // Format returns the file in the layout of package yamltree, comments kept.
@@ -303,16 +304,21 @@ func readRequirement(n *yamltree.Node) (Requirement, error) {
 		return fail(n.Get(field), err)
 	}
 	r, err := NewRequirement(n.Key, versions, source)
-	switch use := n.Get("use"); {
-	case err == nil && use == nil:
-		return r, nil
-	case err == nil:
-		r.Use, err = readGlobs(use, bundleSpace+r.ID)
-		return r, err
-	case n.Key == std:
+	switch {
+	case err != nil && n.Key == std:
 		return fail(n, err)
+	case err != nil:
+		return fail(n.Get("version"), err)
 	}
-	return fail(n.Get("version"), err)
+	if use := n.Get("use"); use != nil {
+		if r.Use, err = readGlobs(use, bundleSpace+r.ID); err != nil {
+			return r, err
+		}
+	}
+	if allow := n.Get("allow"); allow != nil {
+		r.Allow, err = readAllow(allow)
+	}
+	return r, err
 }
 
 func (p *Project) readRoots(section *yamltree.Node) error {
@@ -334,23 +340,23 @@ func readGlobs(section *yamltree.Node, from string) ([]Root, error) {
 		return nil, err
 	}
 	roots := make([]Root, 0, len(words))
-	for i, w := range words {
-		r := Root{Text: w, From: from, glob: everything}
-		if w == Own && from == "" {
-			r.From = ownSpace
-		} else if r.glob, err = glob.Parse(w); err != nil {
+	for i, word := range words {
+		root := Root{Text: word, From: from, glob: everything}
+		if word == Own && from == "" {
+			root.From = ownSpace
+		} else if root.glob, err = glob.Parse(word); err != nil {
 			return nil, section.Kids[i].Errorf("%s", err)
 		}
 		if at, ok := errors.AsType[*yamltree.Error](section.Kids[i].Errorf("here")); ok {
-			r.Line, r.Column = at.Line, at.Column
+			root.Line, root.Column = at.Line, at.Column
 		}
-		if kind, _, ok := strings.Cut(w, ":"); ok {
+		if kind, _, ok := strings.Cut(word, ":"); ok {
 			if err := model.CheckKind(kind); err != nil {
 				return nil, section.Kids[i].Errorf("%s", err)
 			}
-			r.One = !strings.Contains(w, "*")
+			root.One = !strings.Contains(word, "*")
 		}
-		roots = append(roots, r)
+		roots = append(roots, root)
 	}
 	return roots, nil
 }

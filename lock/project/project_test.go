@@ -48,8 +48,12 @@ type meaning struct {
 func meant(p *Project) meaning {
 	m := meaning{Name: p.Name, Version: p.Version, Rye: p.Rye, NPM: p.Packages.NPM.Where, PyPI: p.Packages.PyPI.Where}
 	for _, r := range p.Requires {
-		m.Requires = append(m.Requires, fmt.Sprintf("%s %s (%s) index=%t remote=%t %s", r.ID, r.Text, r.Range,
-			r.Source.Index, r.Source.Remote(), r.Source.Where))
+		line := fmt.Sprintf("%s %s (%s) index=%t remote=%t %s", r.ID, r.Text, r.Range, r.Source.Index,
+			r.Source.Remote(), r.Source.Where)
+		if r.Allow != nil {
+			line += fmt.Sprintf(" allow=%q", r.Allow)
+		}
+		m.Requires = append(m.Requires, line)
 	}
 	for _, r := range p.Roots {
 		m.Roots = append(m.Roots, fmt.Sprintf("%s one=%t", r.Text, r.One))
@@ -386,6 +390,38 @@ func TestEditRoots(t *testing.T) {
 	}
 	if len(p.Roots) > 0 || strings.Contains(string(p.Format()), "roots") {
 		t.Errorf("left: %s", p.Format())
+	}
+}
+
+// The rights of a plugin's servers are edited one server at a time, sorted, and the last one takes the key with it.
+func TestSetAllow(t *testing.T) {
+	p, err := Parse([]byte("requires:\n  plugins/a: {version: \"*\", from: a}\n"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, edit := range []struct {
+		server string
+		rights []string
+		want   string
+	}{
+		{"db", nil, ""},
+		{"db", []string{"network:b.example", "files:read:.", "network:b.example"},
+			`, allow: {db: ["files:read:.", "network:b.example"]}`},
+		{"web", []string{"secret:a=B"}, `, allow: {db: ["files:read:.", "network:b.example"], web: ["secret:a=B"]}`},
+		{"db", nil, `, allow: {web: ["secret:a=B"]}`},
+		{"web", nil, ""},
+	} {
+		if p, err = p.SetAllow("plugins/a", edit.server, edit.rights); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(p.Format()); got != "requires:\n  plugins/a: {version: \"*\", from: a"+edit.want+"}\n" {
+			t.Errorf("%s %q: %s", edit.server, edit.rights, got)
+		}
+	}
+	for id, rights := range map[string]string{"plugins/b": "network:a.example", "plugins/a": "network:a b"} {
+		if _, err := p.SetAllow(id, "db", []string{rights}); err == nil {
+			t.Errorf("%s got %q", id, rights)
+		}
 	}
 }
 

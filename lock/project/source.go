@@ -62,7 +62,7 @@ func badSource(where, reason string) error {
 // ParseSource reads an address, a repository or a path. An error has the code VALIDATION_FAILED.
 func ParseSource(where string, index bool) (Source, error) {
 	reason := ""
-	s := Source{index, where}
+	source := Source{index, where}
 	switch {
 	case where == "":
 		reason = "empty"
@@ -75,17 +75,17 @@ func ParseSource(where string, index bool) (Source, error) {
 	case oci.IsReference(where) && index:
 		reason = "a registry holds bundles, not an index: use from"
 	case oci.IsReference(where):
-		s.Where, reason = badReference(where)
+		source.Where, reason = badReference(where)
 	case strings.Contains(where, "://"):
 		reason = badAddress(where)
 	default:
-		s.Where = strings.TrimPrefix(where, "./")
-		reason = badPath(s.Where)
+		source.Where = strings.TrimPrefix(where, "./")
+		reason = badPath(source.Where)
 	}
 	if reason != "" {
 		return Source{}, badSource(where, reason)
 	}
-	return s, nil
+	return source, nil
 }
 
 func badAddress(text string) string {
@@ -95,24 +95,24 @@ func badAddress(text string) string {
 		}
 	}
 	scheme, _, _ := strings.Cut(text, "://")
-	u, err := url.Parse(text)
+	address, err := url.Parse(text)
 	switch {
 	case scheme != "https" && scheme != "http":
 		return "expected an https address or a path"
-	case err != nil || u.Hostname() == "" || u.Opaque != "":
+	case err != nil || address.Hostname() == "" || address.Opaque != "":
 		return "invalid address"
-	case u.User != nil:
+	case address.User != nil:
 		return "an address must not contain a user name or password"
 	case strings.Contains(text, "#"):
 		return "an address must not contain a fragment"
-	case u.Host != strings.ToLower(u.Host):
+	case address.Host != strings.ToLower(address.Host):
 		return "write the host in lower case"
-	case strings.Trim(u.Host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]") != "":
+	case strings.Trim(address.Host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]") != "":
 		return "a host consists of letters, digits, . - and _"
-	case u.String() != text:
-		return fmt.Sprintf("write it as %q", u.String())
+	case address.String() != text:
+		return fmt.Sprintf("write it as %q", address.String())
 	}
-	for segment := range strings.SplitSeq(u.Path, "/") {
+	for segment := range strings.SplitSeq(address.Path, "/") {
 		if segment == "." || segment == ".." {
 			return "an address must not contain \".\" or \"..\""
 		}

@@ -78,7 +78,7 @@ type publisher struct {
 // Publish verifies every archive in a directory and below it, and lists them in its signed index. It writes nothing
 // if an archive is refused or nothing has changed.
 func Publish(ctx context.Context, o Options) (*Result, error) {
-	x := &publisher{o, filepath.Join(o.Dir, index.File)}
+	publisher := &publisher{o, filepath.Join(o.Dir, index.File)}
 	if !o.Expires.IsZero() && !o.Expires.After(o.Clock()) {
 		return nil, fault.New(fault.Validation, "--expires is in the past")
 	}
@@ -88,16 +88,16 @@ func Publish(ctx context.Context, o Options) (*Result, error) {
 	case err == nil && !fi.IsDir():
 		return nil, fault.New(fault.Validation, "%q is a file: expected a directory of archives", o.Shown)
 	}
-	entries, err := x.archives(ctx)
+	entries, err := publisher.archives(ctx)
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := trust.LockPolicy(ctx, x.file)
+	unlock, err := trust.LockPolicy(ctx, publisher.file)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return x.issue(ctx, entries)
+	return publisher.issue(ctx, entries)
 }
 
 // archives verifies the archives of the directory, and returns their entries.
@@ -116,7 +116,7 @@ func (x *publisher) archives(ctx context.Context) ([]index.Entry, error) {
 	var why []string
 	at := map[string]index.Entry{}
 	for _, file := range files {
-		e, failures, err := x.archive(ctx, file)
+		entry, failures, err := x.archive(ctx, file)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", file, err)
 		}
@@ -132,17 +132,17 @@ func (x *publisher) archives(ctx context.Context) ([]index.Entry, error) {
 			refused = append(refused, r)
 			continue
 		}
-		name := e.ID + "@" + e.Version
+		name := entry.ID + "@" + entry.Version
 		switch twin, twice := at[name]; {
-		case twice && twin.Manifest == e.Manifest:
+		case twice && twin.Manifest == entry.Manifest:
 			x.Note("%q is the same bundle as %q and is listed once", file, twin.Archive)
 		case twice:
 			return nil, fault.New(fault.Ambiguous, "two different bundles %q", name).
-				Because(twin.Manifest.String()+"  "+twin.Archive, e.Manifest.String()+"  "+e.Archive).
-				On("bundle", name).On("archives", []string{twin.Archive, e.Archive})
+				Because(twin.Manifest.String()+"  "+twin.Archive, entry.Manifest.String()+"  "+entry.Archive).
+				On("bundle", name).On("archives", []string{twin.Archive, entry.Archive})
 		default:
-			at[name] = e
-			all = append(all, e)
+			at[name] = entry
+			all = append(all, entry)
 		}
 	}
 	if len(refused) > 0 {
@@ -156,17 +156,17 @@ func (x *publisher) archives(ctx context.Context) ([]index.Entry, error) {
 
 // find returns the archives of the directory, sorted, as an index writes them.
 func (x *publisher) find() (files []string, err error) {
-	err = filepath.WalkDir(x.Dir, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(x.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == x.Dir {
 			return err
 		}
 		switch {
-		case strings.HasPrefix(d.Name(), "."):
-			if d.IsDir() {
+		case strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
-		case d.IsDir() || !strings.HasSuffix(d.Name(), ".tar.zst") && !strings.HasSuffix(d.Name(), ".rye"):
+		case entry.IsDir() || !strings.HasSuffix(entry.Name(), ".tar.zst") && !strings.HasSuffix(entry.Name(), ".rye"):
 			return nil
 		}
 		rel, err := filepath.Rel(x.Dir, path)
@@ -174,7 +174,7 @@ func (x *publisher) find() (files []string, err error) {
 			return err
 		}
 		file := filepath.ToSlash(rel)
-		if !d.Type().IsRegular() {
+		if !entry.Type().IsRegular() {
 			x.Warn("%q is not a regular file and is not listed", file)
 			return nil
 		}
@@ -189,36 +189,38 @@ func (x *publisher) find() (files []string, err error) {
 }
 
 // archive verifies one archive.
-func (x *publisher) archive(ctx context.Context, file string) (e index.Entry, failures []*bundle.Failure, err error) {
+func (x *publisher) archive(ctx context.Context, file string) (entry index.Entry, failures []*bundle.Failure,
+	err error) {
 	path := filepath.Join(x.Dir, filepath.FromSlash(file))
 	l, err := x.Finder.At(path)
 	if err != nil {
-		return e, nil, err
+		return entry, nil, err
 	}
 	o := x.Verify
 	if o.Below, o.Needs, err = l.Below(ctx); err != nil {
-		return e, nil, err
+		return entry, nil, err
 	}
-	r, err := bundle.Verify(ctx, l.Source(x.Counted), o)
-	if err != nil || !r.OK() {
+	report, err := bundle.Verify(ctx, l.Source(x.Counted), o)
+	if err != nil || !report.OK() {
 		if err == nil {
-			failures = r.Failures
+			failures = report.Failures
 		}
-		return e, failures, err
+		return entry, failures, err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return e, nil, err
+		return entry, nil, err
 	}
-	e = index.Entry{ID: r.BundleID, Version: r.Version, Manifest: r.ID, Archive: file, Size: info.Size()}
-	for _, need := range r.Requires {
+	entry = index.Entry{ID: report.BundleID, Version: report.Version, Manifest: report.ID, Archive: file,
+		Size: info.Size()}
+	for _, need := range report.Requires {
 		q, err := index.NewRequire(need.BundleID, need.Version)
 		if err != nil {
-			return e, []*bundle.Failure{{Check: bundle.CheckManifest, Err: err}}, nil
+			return entry, []*bundle.Failure{{Check: bundle.CheckManifest, Err: err}}, nil
 		}
-		e.Requires = append(e.Requires, q)
+		entry.Requires = append(entry.Requires, q)
 	}
-	return e, nil, nil
+	return entry, nil, nil
 }
 
 // issue writes the index if its content changed, or if this key hasn't signed it.

@@ -88,17 +88,17 @@ func (q *Question) memory() *admission.Memory { return &admission.Memory{File: q
 
 // now returns the state of the trees. It is zero if they have problems, which the answer itself must report.
 func (q *Question) now(ctx context.Context) cas.Digest {
-	h := cas.NewHasher()
-	fmt.Fprintf(h, "%s\n%s\n", q.Under, cas.Sum(std.Manifest()))
+	hasher := cas.NewHasher()
+	fmt.Fprintf(hasher, "%s\n%s\n", q.Under, cas.Sum(std.Manifest()))
 	cache, done := q.Cache()
 	var files, read int64
 	defer func() { done(files, read) }()
-	for _, t := range q.Trees {
+	for _, tree := range q.Trees {
 		var mu sync.Mutex
 		var dirs []string // listed too, because a tree omits empty directories
-		r, err := worktree.Import(ctx, hashing{}, t.Dir,
+		result, err := worktree.Import(ctx, hashing{}, tree.Dir,
 			worktree.Options{Cache: cache, Skip: func(path string, dir bool) bool {
-				if t.skip(path) {
+				if tree.skip(path) {
 					return true
 				}
 				if dir {
@@ -108,14 +108,14 @@ func (q *Question) now(ctx context.Context) cas.Digest {
 				}
 				return false
 			}})
-		if err != nil && !(t.Space && errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && !(tree.Space && errors.Is(err, fs.ErrNotExist)) {
 			return cas.Digest{}
 		}
-		files, read = files+r.Files, read+r.Read
+		files, read = files+result.Files, read+result.Read
 		slices.Sort(dirs)
-		fmt.Fprintf(h, "%q %v %s %q\n", t.Dir, t.Space, r.ID.Digest, dirs)
+		fmt.Fprintf(hasher, "%q %v %s %q\n", tree.Dir, tree.Space, result.ID.Digest, dirs)
 	}
-	return h.Digest()
+	return hasher.Digest()
 }
 
 // skip leaves out files on which no answer depends.

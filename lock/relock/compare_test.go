@@ -289,3 +289,55 @@ changed .ai/tools/acme/shop/walk.py`
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// An update doesn't take a plugin's server that starts something else by itself: a person accepts it by name. Other
+// words about the same server are no weakness, and what rye made in the project was shown when it was made.
+func TestServerChanged(t *testing.T) {
+	const server = "tools/acme/base/servers/db.yaml"
+	w := shop(t)
+	w.files[base][server] = tool("acme/base/servers/db", http, "risk: write", "plugin: acme/base",
+		`config: {command: "{plugin_root}/bin/db", args: [a], env: {MODE: x}}`)
+	w.files["project"]["tools/acme/mine/servers/db.yaml"] = tool("acme/mine/servers/db", http, "risk: write",
+		"plugin: acme/mine", "config: {command: a}")
+	w.roots = append(w.roots, "tool:acme/base/servers/db", "tool:acme/mine/servers/db")
+	w.build()
+	l, b := w.made()
+	was := w.side(l, b, w.options())
+	w.edit("tools/acme/mine/servers/db.yaml", "command: a", "command: b")
+	w.versions[base] = "2.1.5"
+	now := func() *lock.Side {
+		w.build()
+		l, b := w.made()
+		return w.side(l, b, w.options())
+	}
+	original := w.files[base][server]
+	const line = "server_changed tool:acme/base/servers/db: "
+	for name, c := range map[string]struct{ old, text, want string }{
+		"nothing":          {"", "", ""},
+		"words":            {"description: a test", "description: another test", ""},
+		"the command":      {"bin/db", "bin/db2", `command: "{plugin_root}/bin/db" → "{plugin_root}/bin/db2"`},
+		"an argument":      {"args: [a]", "args: [a, b]", `args: ["a"] → ["a","b"]`},
+		"no arguments":     {"args: [a], ", "", `args: ["a"] removed`},
+		"a variable":       {"MODE: x", "MODE: y", `env: {"MODE":"x"} → {"MODE":"y"}`},
+		"another field":    {"args:", "timeout: 3, args:", "timeout: 3 added"},
+		"another executor": {"executor_id: " + http, "executor_id: " + bash, `executor: ` + http + ` → ` + bash},
+	} {
+		if c.old != "" && !strings.Contains(original, c.old) {
+			t.Fatalf("%s: no %q in %s", name, c.old, original)
+		}
+		w.files[base][server] = strings.Replace(original, c.old, c.text, 1)
+		got := w.weakening(was, now())
+		if (c.want == "") != (got == "") || c.want != "" && (!strings.HasPrefix(got, line) ||
+			!strings.HasSuffix(got, "\n  "+c.want)) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	w.files[base][server] = strings.Replace(original, "a test", "b test", 1)
+	last := now()
+	missing := gone{w, was.Lock().Pin(ref("tool:acme/base/servers/db")).Digest}
+	lost := w.side(was.Lock(), nil, lock.SetOptions{Objects: missing, Std: w.std})
+	got := w.weakening(lost, last)
+	if !strings.Contains(got, "the old server is unreadable and counts as another one") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
@@ -13,7 +14,8 @@ import (
 )
 
 // A holding wraps sources to keep some bundles as locked: those from repositories, whose branches and tags move, and
-// those from directories and archives when newer versions are listed.
+// those from directories and archives when newer versions are listed. An unsigned plugin is kept everywhere: its
+// versions have no order, so only an update takes what its source has now.
 type holding struct {
 	Sources
 	r    *Request
@@ -23,7 +25,7 @@ type holding struct {
 }
 
 // held returns the locked bundles from repositories that the requirements still allow; with places also those from
-// directories and archives, which also have one version at a time.
+// directories and archives, which also have one version at a time. Unsigned plugins are always among them.
 func (r *Request) held(places bool) map[string]*file.Bundle {
 	held := map[string]*file.Bundle{}
 	if r.Old == nil {
@@ -36,7 +38,8 @@ func (r *Request) held(places bool) map[string]*file.Bundle {
 	for _, need := range r.Project.Requires {
 		b := r.Old.Bundle(need.ID)
 		_, ofGit := need.Source.Git()
-		if _, image := need.Source.OCI(); !ofGit && !image && !(places && !need.Source.Index) || b == nil ||
+		_, image := need.Source.OCI()
+		if b == nil || !ofGit && !image && !(places && !need.Source.Index) && !plugin.IsUnsigned(b.ID, b.Version) ||
 			!need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
 			continue
 		}
@@ -50,21 +53,21 @@ func (r *Request) held(places bool) map[string]*file.Bundle {
 
 // Versions implements resolve.Sources.
 func (h *holding) Versions(ctx context.Context, id string) ([]resolve.Candidate, error) {
-	b := h.held[id]
-	if b == nil {
+	bundle := h.held[id]
+	if bundle == nil {
 		return h.Sources.Versions(ctx, id)
 	}
-	needs, err := h.r.requires(ctx, *b)
+	needs, err := h.r.requires(ctx, *bundle)
 	if err != nil && (!h.tell || ctx.Err() != nil) {
 		return nil, err
 	}
-	locked := resolve.Candidate{Version: b.Version, Requires: map[string]semver.Range{}}
+	locked := resolve.Candidate{Version: bundle.Version, Requires: map[string]semver.Range{}}
 	for _, n := range needs {
 		if locked.Requires[n.BundleID], err = semver.Parse(n.Version); err != nil {
 			return nil, err
 		}
 	}
-	if !h.tips {
+	if !h.tips || h.tell && plugin.IsUnsigned(id, bundle.Version) { // its versions have no order: see Sources.Now
 		return []resolve.Candidate{locked}, nil
 	}
 	now, err := h.Sources.Versions(ctx, id)
@@ -72,7 +75,7 @@ func (h *holding) Versions(ctx context.Context, id string) ([]resolve.Candidate,
 		return nil, err
 	}
 	return append(slices.DeleteFunc(slices.Clone(now), func(c resolve.Candidate) bool {
-		return c.Version == b.Version
+		return c.Version == bundle.Version
 	}), locked), nil
 }
 

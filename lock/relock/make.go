@@ -123,8 +123,8 @@ func MakeUser(ctx context.Context, r Request, installed []file.Bundle) (*Made, e
 }
 
 func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*Made, error) {
-	m := &Made{}
-	system, err := r.bring(ctx, m, bundles)
+	made := &Made{}
+	system, err := r.bring(ctx, made, bundles)
 	if err != nil {
 		return nil, err
 	}
@@ -138,35 +138,36 @@ func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*
 		return nil, err
 	}
 	defer done()
-	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.AllRoots(),
+	made.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.AllRoots(),
 		User: user, Store: r.Store, Pinned: r.pins})
 	if err != nil {
 		return nil, err
 	}
 	if user {
-		bundles = m.reached(bundles)
+		bundles = made.reached(bundles)
 	}
-	programs, err := r.toolchain(ctx, m, view)
+	programs, err := r.toolchain(ctx, made, view)
 	if err != nil {
 		return nil, err
 	}
-	artifacts, err := r.artifacts(ctx, m)
+	artifacts, err := r.artifacts(ctx, made)
 	if err != nil {
 		return nil, err
 	}
-	m.Lock = &file.Lock{
-		Requires: r.Project.Requires, Bundles: bundles, Pins: m.Closure.Pins,
-		Toolchain: programs, Artifacts: artifacts, Definitions: definitions(r.Old.Definitions, m.Closure.Definitions),
+	made.Lock = &file.Lock{
+		Requires: r.Project.Requires, Bundles: bundles, Pins: made.Closure.Pins,
+		Toolchain: programs, Artifacts: artifacts,
+		Definitions: definitions(r.Old.Definitions, made.Closure.Definitions),
 	}
-	if err := r.sameLibrary(m.Lock); err != nil {
+	if err := r.sameLibrary(made.Lock); err != nil {
 		return nil, err
 	}
-	if m.Lock, m.ID, err = file.Canonical(m.Lock); err != nil {
+	if made.Lock, made.ID, err = file.Canonical(made.Lock); err != nil {
 		return nil, err
 	}
-	m.Closure.Pins = nil // the lock has them
-	m.Changes = file.Diff(r.Old, m.Lock)
-	return m, nil
+	made.Closure.Pins = nil // the lock has them
+	made.Changes = file.Diff(r.Old, made.Lock)
+	return made, nil
 }
 
 // pins returns the digests with which the present lock, and each side of an unfinished merge, has an item.
@@ -258,21 +259,22 @@ func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 		return nil, err
 	}
 	var out []file.Bundle
-	for _, b := range res.Bundles {
+	for _, bundle := range res.Bundles {
 		// An unchanged version stays the locked bundle: another bundle under the same version is not a reason to
 		// change it.
-		if old := r.Old.Bundle(b.ID); old != nil && old.Version == b.Version && !slices.Contains(r.Update, b.ID) &&
+		if old := r.Old.Bundle(bundle.ID); old != nil && old.Version == bundle.Version &&
+			!slices.Contains(r.Update, bundle.ID) &&
 			!r.UpdateAll {
-			if _, from, err := r.Sources.Manifest(ctx, b.ID, b.Version); err == nil && from == old.Source {
+			if _, from, err := r.Sources.Manifest(ctx, bundle.ID, bundle.Version); err == nil && from == old.Source {
 				out = append(out, *old)
 				continue
 			}
 		}
-		id, from, err := r.Sources.Manifest(ctx, b.ID, b.Version)
+		id, from, err := r.Sources.Manifest(ctx, bundle.ID, bundle.Version)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, file.Bundle{ID: b.ID, Version: b.Version, Manifest: id, Source: from})
+		out = append(out, file.Bundle{ID: bundle.ID, Version: bundle.Version, Manifest: id, Source: from})
 	}
 	return out, nil
 }
@@ -325,8 +327,8 @@ func (r *Request) placed() bool {
 }
 
 // bring brings the bundles, dependencies first, and returns their spaces in the order of ids.
-func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]*ai.Space, error) {
-	m.Bundles = make([]*bundle.Bundle, len(bundles))
+func (r *Request) bring(ctx context.Context, made *Made, bundles []file.Bundle) ([]*ai.Space, error) {
+	made.Bundles = make([]*bundle.Bundle, len(bundles))
 	spaces := make([]*ai.Space, len(bundles))
 	at := map[string]int{}
 	for i, b := range bundles {
@@ -338,14 +340,14 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 		if spaces[i] != nil {
 			return nil
 		}
-		b := bundles[i]
-		if slices.Contains(path, b.ID) {
+		bundle := bundles[i]
+		if slices.Contains(path, bundle.ID) {
 			return fault.New(fault.Circular, "bundles require each other in a cycle: %s",
-				strings.Join(append(path[slices.Index(path, b.ID):], b.ID), " → "))
+				strings.Join(append(path[slices.Index(path, bundle.ID):], bundle.ID), " → "))
 		}
-		path = append(path, b.ID)
+		path = append(path, bundle.ID)
 		defer func() { path = path[:len(path)-1] }()
-		needs, err := r.requires(ctx, b)
+		needs, err := r.requires(ctx, bundle)
 		if err != nil {
 			return err
 		}
@@ -353,23 +355,23 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 		for _, n := range needs {
 			j, ok := at[n.BundleID]
 			if !ok {
-				return lock.Unmet(lock.BundleName(b.ID, b.Version), n.BundleID, n.Version, "")
+				return lock.Unmet(lock.BundleName(bundle.ID, bundle.Version), n.BundleID, n.Version, "")
 			}
 			if err := visit(j); err != nil {
 				return err
 			}
 			below = append(below, spaces[j])
 		}
-		m.Bundles[i], err = r.Sources.Bring(ctx, b, below)
-		if r.pinned(b) != nil && elsewhere(err) {
+		made.Bundles[i], err = r.Sources.Bring(ctx, bundle, below)
+		if r.pinned(bundle) != nil && elsewhere(err) {
 			// All pinned items are available, as in .ai/vendor; other items can't be pinned now.
-			m.Bundles[i], spaces[i] = r.pinned(b), r.Pinned.Space(file.System+b.ID)
+			made.Bundles[i], spaces[i] = r.pinned(bundle), r.Pinned.Space(file.System+bundle.ID)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		spaces[i] = BundleSpace(ctx, r.Files, m.Bundles[i])
+		spaces[i] = BundleSpace(ctx, r.Files, made.Bundles[i])
 		return nil
 	}
 	for i := range bundles {
@@ -414,7 +416,8 @@ func Bring(ctx context.Context, r Request) ([]*bundle.Bundle, error) {
 
 // BundleSpace returns all items of a bundle, whose files are in a store, as a space.
 func BundleSpace(ctx context.Context, files cas.Getter, b *bundle.Bundle) *ai.Space {
-	s := &ai.Space{Label: file.System + b.BundleID, Level: ai.System, FS: snapshot.FS(ctx, files, b.Files, ".ai")}
+	s := &ai.Space{Label: file.System + b.BundleID, Level: ai.System,
+		FS: snapshot.FS(ctx, files, b.Files, b.Layout().Items)}
 	for _, n := range b.Requires {
 		s.Requires = append(s.Requires, file.System+n.BundleID)
 	}

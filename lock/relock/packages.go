@@ -33,13 +33,13 @@ type wanted struct {
 
 // artifacts pins the packages in the closure's lists. Files of the old lock stay, and an unchanged list asks no
 // registry; files that no list names any more are removed.
-func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, error) {
-	all := r.wanted(m.Closure.Lists)
+func (r *Request) artifacts(ctx context.Context, made *Made) ([]file.Artifact, error) {
+	all := r.wanted(made.Closure.Lists)
 	found := make([][]file.Artifact, len(all))
 	unasked := make([]bool, len(all))
 	// Registries are slow and processors idle, so more run at once than there are processors.
 	if err := cas.Parallel(ctx, 8, len(all), func(ctx context.Context, i int) (err error) {
-		if found[i], unasked[i], err = r.find(ctx, m, &all[i]); err != nil {
+		if found[i], unasked[i], err = r.find(ctx, made, &all[i]); err != nil {
 			err = inPackages(all[i].tool, err)
 		}
 		return err
@@ -50,7 +50,7 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 	by := map[string]model.Ref{}
 	for i, w := range all {
 		if unasked[i] {
-			m.Unasked = append(m.Unasked, w.pkg.String())
+			made.Unasked = append(made.Unasked, w.pkg.String())
 		}
 		for _, a := range found[i] {
 			name := a.String()
@@ -99,28 +99,28 @@ func sameSource(a, b packages.File) bool { return a.Source == b.Source }
 
 // find returns the files of a package, with the digests of the old lock. It reports whether more files are possible,
 // for which no registry was available.
-func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Artifact, unasked bool, err error) {
-	old := allowed(nil, r.Old, w.pkg)
+func (r *Request) find(ctx context.Context, m *Made, wanted *wanted) (found []file.Artifact, unasked bool, err error) {
+	old := allowed(nil, r.Old, wanted.pkg)
 	// A list may allow files that are never pinned, such as source archives. So the registry is asked only if the
 	// list changed.
 	var same []file.Artifact
 	for _, l := range append([]*file.Lock{r.Old}, r.Sides...) {
-		if l != nil && !r.UpdateAll && sameTree(l, m, w.tool) {
-			same = allowed(same, l, w.pkg)
+		if l != nil && !r.UpdateAll && sameTree(l, m, wanted.tool) {
+			same = allowed(same, l, wanted.pkg)
 		}
 	}
 	if len(same) > 0 {
 		return same, false, nil
 	}
 	// Without a registry, pinned files that are still allowed stay.
-	if len(old) == len(w.pkg.Files) || r.Packages == nil && len(old) > 0 {
+	if len(old) == len(wanted.pkg.Files) || r.Packages == nil && len(old) > 0 {
 		return old, false, nil
 	}
 	if r.Packages == nil {
-		return nil, false, fault.New(fault.LockMismatch, "%s is not in the lock", w.pkg).On("reason",
-			"packages").On("package", w.pkg.String()).Try("rye lock")
+		return nil, false, fault.New(fault.LockMismatch, "%s is not in the lock", wanted.pkg).On("reason",
+			"packages").On("package", wanted.pkg.String()).Try("rye lock")
 	}
-	found, err = r.Packages.Find(ctx, w.pkg)
+	found, err = r.Packages.Find(ctx, wanted.pkg)
 	if gone, ok := errors.AsType[interface {
 		error
 		Offline() bool

@@ -24,13 +24,13 @@ type Toolchain interface {
 
 // toolchain returns the lines of programs: those of other platforms unchanged, and those of this one. Lines of a
 // program missing here stay, since another machine of the platform has made them.
-func (r *Request) toolchain(ctx context.Context, m *Made, view *ai.View) ([]file.Program, error) {
+func (r *Request) toolchain(ctx context.Context, made *Made, view *ai.View) ([]file.Program, error) {
 	if r.Toolchain == nil {
 		return r.Old.Toolchain, nil
 	}
 	var tools []model.Ref
-	for i := range m.Closure.Pins {
-		if ref := m.Closure.Pins[i].Ref; ref.Kind == "tool" {
+	for i := range made.Closure.Pins {
+		if ref := made.Closure.Pins[i].Ref; ref.Kind == "tool" {
 			tools = append(tools, ref)
 		}
 	}
@@ -38,7 +38,7 @@ func (r *Request) toolchain(ctx context.Context, m *Made, view *ai.View) ([]file
 	if err != nil {
 		return nil, err
 	}
-	m.Unfound = missing
+	made.Unfound = missing
 	here := r.Toolchain.Platform()
 	lines := named(found, here)
 	for _, old := range r.Old.Toolchain {

@@ -62,6 +62,7 @@ type world struct {
 	requires map[string][]requirement // "project" requires as well
 	roots    []string
 	policy   string
+	plugin   string // the label of the bundle that is one
 	std      *ai.Space
 
 	spaces map[string]*ai.Space
@@ -241,9 +242,13 @@ func (w *world) pack(label string) cas.Digest {
 	v := w.view()
 	s := w.spaces[label]
 	var all []manifest.File
+	l := &manifest.FileList{BundleID: strings.TrimPrefix(label, file.System), Version: w.versions[label]}
+	if label == w.plugin {
+		l.Plugin = manifest.PluginVersion
+	}
 	for name, f := range s.FS.(fstest.MapFS) {
-		m := manifest.File{Path: ".ai/" + name, Digest: w.put(cas.Blob, f.Data), Size: int64(len(f.Data)),
-			Mode: cas.File}
+		m := manifest.File{Path: bundle.LayoutOf(l).Items + "/" + name, Digest: w.put(cas.Blob, f.Data),
+			Size: int64(len(f.Data)), Mode: cas.File}
 		if f.Mode&0o100 != 0 {
 			m.Mode = cas.Exec
 		}
@@ -257,7 +262,6 @@ func (w *world) pack(label string) cas.Digest {
 	readme := []byte("# About\n")
 	all = append(all, manifest.File{Path: "README.md", Digest: w.put(cas.Blob, readme), Size: int64(len(readme)),
 		Mode: cas.File})
-	l := &manifest.FileList{BundleID: strings.TrimPrefix(label, file.System), Version: w.versions[label]}
 	for _, r := range w.requires[label] {
 		l.Requires = append(l.Requires, manifest.Require{BundleID: r[0], Version: r[1]})
 	}

@@ -48,18 +48,18 @@ func (s *solver) path(sel selection, first []way, w way) Path {
 func (s *solver) check(sel selection) ([]problem, error) {
 	var wrong []way
 	told := map[int]int{} // → index of wrong
-	if err := s.walk(sel, func(from int, e *edge) {
-		at := sel.at(e.to)
-		if at >= 0 && (e.floor == at || e.rng.Contains(s.nodes[e.to].versions[at].text)) {
+	if err := s.walk(sel, func(from int, edge *edge) {
+		at := sel.at(edge.to)
+		if at >= 0 && (edge.floor == at || edge.rng.Contains(s.nodes[edge.to].versions[at].text)) {
 			return
 		}
-		i, again := told[e.to]
+		i, again := told[edge.to]
 		switch {
 		case !again:
-			told[e.to] = len(wrong)
-			wrong = append(wrong, way{from, e})
-		case e.floor < 0 && wrong[i].edge.floor >= 0:
-			wrong[i] = way{from, e}
+			told[edge.to] = len(wrong)
+			wrong = append(wrong, way{from, edge})
+		case edge.floor < 0 && wrong[i].edge.floor >= 0:
+			wrong[i] = way{from, edge}
 		}
 	}); err != nil {
 		return nil, err
@@ -74,20 +74,20 @@ func (s *solver) check(sel selection) ([]problem, error) {
 	}
 	first := s.parents(sel)
 	var problems []problem
-	for _, w := range wrong[:min(len(wrong), maxProblems)] {
-		p := s.path(sel, first, w)
-		if w.edge.floor < 0 {
-			e := s.noVersion(w, p)
-			if sel.at(w.edge.to) >= 0 {
-				if holder := s.holder(sel, w.edge.to); holder.edge != nil {
-					e.Version, e.Holds = s.version(sel, w.edge.to), s.path(sel, first, holder)
+	for _, way := range wrong[:min(len(wrong), maxProblems)] {
+		path := s.path(sel, first, way)
+		if way.edge.floor < 0 {
+			e := s.noVersion(way, path)
+			if sel.at(way.edge.to) >= 0 {
+				if holder := s.holder(sel, way.edge.to); holder.edge != nil {
+					e.Version, e.Holds = s.version(sel, way.edge.to), s.path(sel, first, holder)
 				}
 			}
 			problems = append(problems, e)
 			continue
 		}
-		e := &ConflictError{ID: p[len(p)-1].ID, Version: s.version(sel, w.edge.to), Against: p}
-		if holder := s.holder(sel, w.edge.to); holder.edge != nil {
+		e := &ConflictError{ID: path[len(path)-1].ID, Version: s.version(sel, way.edge.to), Against: path}
+		if holder := s.holder(sel, way.edge.to); holder.edge != nil {
 			e.Holds = s.path(sel, first, holder)
 		}
 		problems = append(problems, e)
@@ -131,19 +131,19 @@ func (s *solver) cycles(sel selection) []problem {
 	var follow func(edges []edge) *CycleError
 	follow = func(edges []edge) *CycleError {
 		for i := range edges {
-			e := &edges[i]
-			path = append(path, e)
-			switch state[e.to] {
+			link := &edges[i]
+			path = append(path, link)
+			switch state[link.to] {
 			case 0:
-				state[e.to] = open
-				next, _ := s.needs(e.to, sel[e.to]) // walked before, so it is built
+				state[link.to] = open
+				next, _ := s.needs(link.to, sel[link.to]) // walked before, so it is built
 				if c := follow(next); c != nil {
 					return c
 				}
-				state[e.to] = done
+				state[link.to] = done
 			case open:
 				c := &CycleError{}
-				for _, e := range path[slices.IndexFunc(path, func(o *edge) bool { return o.to == e.to }):] {
+				for _, e := range path[slices.IndexFunc(path, func(o *edge) bool { return o.to == link.to }):] {
 					c.Path = append(c.Path, s.step(sel, e))
 				}
 				c.Path[0] = c.Path[len(c.Path)-1] // it begins where it ends

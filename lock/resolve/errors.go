@@ -12,18 +12,18 @@ import (
 type Path []Step
 
 func (p Path) String() string {
-	var b strings.Builder
-	b.WriteString("the project")
+	var text strings.Builder
+	text.WriteString("the project")
 	for i, s := range p {
 		if i > 0 {
-			b.WriteString(", which")
+			text.WriteString(", which")
 		}
-		fmt.Fprintf(&b, " requires %q %s", s.ID, s.Range)
+		fmt.Fprintf(&text, " requires %q %s", s.ID, s.Range)
 		if i < len(p)-1 {
-			fmt.Fprintf(&b, " (%s)", s.Version)
+			fmt.Fprintf(&text, " (%s)", s.Version)
 		}
 	}
-	return b.String()
+	return text.String()
 }
 
 // A problem is a reason why there is no solution.
@@ -160,19 +160,19 @@ func (e *NoVersionError) Fault() *fault.Error {
 	if len(e.Holds) > 0 {
 		return conflict(e, id, e.Version).Because(e.Holds.String(), e.Path.String(), e.noMatch())
 	}
-	f, ok := fault.Find(e.Err)
+	failure, ok := fault.Find(e.Err)
 	if e.Err == nil || !ok {
 		return fault.New(fault.NotFound, "%v", e).From(e).On("bundle", id)
 	}
 	// The source's message is better, because it knows what is missing and how to fix it.
-	if f.Code = fault.NotFound; !strings.Contains(f.Text, fmt.Sprintf("%q", id)) {
-		f.Text = fmt.Sprintf("bundle %q not found: %s", id, f.Text)
+	if failure.Code = fault.NotFound; !strings.Contains(failure.Text, fmt.Sprintf("%q", id)) {
+		failure.Text = fmt.Sprintf("bundle %q not found: %s", id, failure.Text)
 	}
-	if f.Hint == nil {
-		f.Try("rye docs sources")
+	if failure.Hint == nil {
+		failure.Try("rye docs sources")
 	}
-	f.Why = append([]string{e.Path.String()}, f.Why...)
-	return f.From(e).On("bundle", id)
+	failure.Why = append([]string{e.Path.String()}, failure.Why...)
+	return failure.From(e).On("bundle", id)
 }
 
 // Unwrap returns why there are no versions.

@@ -36,7 +36,7 @@ type Request struct {
 	UpdateAll bool
 }
 
-// A Resolution is a solution. It is immutable and safe for many goroutines.
+// A Resolution is a solution. It is immutable and safe for concurrent use.
 type Resolution struct {
 	Bundles []Bundle // sorted by id
 

@@ -203,18 +203,18 @@ func (s *solver) needs(bundle, at int) ([]edge, error) {
 }
 
 // floorOf returns the least version that a requirement allows, or -1.
-func (s *solver) floorOf(e *edge) int {
-	n := &s.nodes[e.to]
+func (s *solver) floorOf(edge *edge) int {
+	n := &s.nodes[edge.to]
 	if n.keep < 0 {
-		return e.floor
+		return edge.floor
 	}
-	if e.asked != n.keep {
-		e.asked, e.fits = n.keep, e.rng.Contains(n.versions[n.keep].text)
+	if edge.asked != n.keep {
+		edge.asked, edge.fits = n.keep, edge.rng.Contains(n.versions[n.keep].text)
 	}
-	if e.fits {
+	if edge.fits {
 		return n.keep
 	}
-	return e.floor
+	return edge.floor
 }
 
 // walk calls visit with every requirement in force, the nearest to the project first, and the bundle that has it, or

@@ -60,38 +60,38 @@ func makeLock(ctx context.Context, l *workspace.Lock, r relock.Request) (*relock
 
 // healing runs do. If do finds a damaged object in the store, healing fetches it again, from .ai/vendor or from the
 // lock's sources, and repeats do.
-func healing(ctx context.Context, l *workspace.Lock, do func() error) error {
+func healing(ctx context.Context, lock *workspace.Lock, do func() error) error {
 	tried := map[cas.ID]bool{}
 	for {
 		err := do()
 		d, damaged := errors.AsType[*cas.DamagedError](err)
-		if !damaged || tried[d.ID] || l.Here != nil || l.DiskStore() == nil {
-			if l.Rereads() && err == nil {
-				l.Warn("healed damaged objects in the store from the sources of the lock", nil)
+		if !damaged || tried[d.ID] || lock.Here != nil || lock.DiskStore() == nil {
+			if lock.Rereads() && err == nil {
+				lock.Warn("healed damaged objects in the store from the sources of the lock", nil)
 			}
 			return err
 		}
 		tried[d.ID] = true
-		if ok, broken := heal(ctx, l, d.ID); broken != nil || !ok {
+		if ok, broken := heal(ctx, lock, d.ID); broken != nil || !ok {
 			return cmp.Or(broken, err)
 		}
 	}
 }
 
 // heal replaces a damaged object, or makes the lock's sources do so. It reports whether a retry may succeed.
-func heal(ctx context.Context, l *workspace.Lock, id cas.ID) (bool, error) {
-	v, err := l.Vendored()
+func heal(ctx context.Context, lock *workspace.Lock, id cas.ID) (bool, error) {
+	v, err := lock.Vendored()
 	if err != nil {
 		return false, err
 	}
 	if v != nil {
-		if n, err := l.DiskStore().Heal(ctx, v, id); err == nil && n > 0 {
-			l.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(n, "damaged object"),
-				l.Show(l.VendorDir())), nil)
+		if n, err := lock.DiskStore().Heal(ctx, v, id); err == nil && n > 0 {
+			lock.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(n, "damaged object"),
+				lock.Show(lock.VendorDir())), nil)
 			return true, nil
 		}
 	}
-	return l.Reread()
+	return lock.Reread()
 }
 
 // Stored returns the set of a lock with all objects from the store.
@@ -106,19 +106,17 @@ func setOf(ctx context.Context, l *workspace.Lock, src lock.Source) (*lock.Set, 
 
 // Drift lists the files of the working tree that differ from their pins, for all items or for some. Look must have
 // been called.
-func Drift(ctx context.Context, l *workspace.Lock, refs ...model.Ref) ([]*drift.Difference, error) {
-	set, err := l.Set(ctx)
+func Drift(ctx context.Context, lock *workspace.Lock, refs ...model.Ref) ([]*drift.Difference, error) {
+	set, err := lock.Set(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i := range l.Old.Bundles {
-		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
-	}
-	pinned, err := set.View(ctx, l.Asked(ctx, l.Dir), l.Trust.Root.Side.Policy.MayOverride)
+	lock.AddBundles(set)
+	pinned, err := set.View(ctx, lock.Asked(ctx, lock.Dir), lock.Trust.Root.Side.Policy.MayOverride)
 	if err != nil {
 		return nil, err
 	}
-	working, admit, done, err := l.WorkingView(ctx, set, nil)
+	working, admit, done, err := lock.WorkingView(ctx, set, nil)
 	if err != nil {
 		return nil, err
 	}

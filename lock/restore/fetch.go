@@ -47,46 +47,46 @@ func Fetch(ctx context.Context, l *workspace.Lock) (FetchResult, error) {
 	return ans, err
 }
 
-func (ans *FetchResult) fetch(ctx context.Context, l *workspace.Lock) error {
-	v, err := l.Vendored()
+func (ans *FetchResult) fetch(ctx context.Context, lock *workspace.Lock) error {
+	v, err := lock.Vendored()
 	if err != nil {
 		return err
 	}
-	if l.Progress == nil {
-		l.Progress = func(int64) {}
+	if lock.Progress == nil {
+		lock.Progress = func(int64) {}
 	}
 	var damaged error
 	if v != nil {
-		if damaged = takeVendored(ctx, l, v, ans); damaged != nil && !errors.Is(damaged, cas.ErrDamaged) {
+		if damaged = takeVendored(ctx, lock, v, ans); damaged != nil && !errors.Is(damaged, cas.ErrDamaged) {
 			return damaged
 		}
 	}
-	objects, missing, broken, err := missing(ctx, l)
+	objects, missing, broken, err := missing(ctx, lock)
 	unread := errors.Is(err, cas.ErrDamaged)
 	if broken > 0 || unread {
-		if _, err := l.Reread(); err != nil {
+		if _, err := lock.Reread(); err != nil {
 			return err
 		}
 	}
 	// Signatures aren't objects of the lock: those missing in .ai/vendor may still be at the bundle's source.
-	unsure := err == nil && len(l.Old.Bundles) > 0 && l.Pinned(ctx) == nil
+	unsure := err == nil && len(lock.Old.Bundles) > 0 && lock.Pinned(ctx) == nil
 	if unsure || err == nil && len(missing) > 0 || isMissing(err) || unread {
-		objects, err = bring(ctx, l, ans)
+		objects, err = bring(ctx, lock, ans)
 	}
 	if err != nil {
-		return cmp.Or(damaged, needed(ctx, l, err))
+		return cmp.Or(damaged, needed(ctx, lock, err))
 	}
 	if broken > 0 || unread {
-		l.Warn("healed damaged objects in the store from the sources of the lock", nil)
+		lock.Warn("healed damaged objects in the store from the sources of the lock", nil)
 	}
 	ans.Objects, ans.all = int64(len(objects)), objects
-	return gcroot.Lock(ctx, l.DiskStore(), l.LockPath(), objects)
+	return gcroot.Lock(ctx, lock.DiskStore(), lock.LockPath(), objects)
 }
 
 // needed adds to the error for missing objects the items that need them, and how to get the objects.
-func needed(ctx context.Context, l *workspace.Lock, err error) error {
+func needed(ctx context.Context, locked *workspace.Lock, err error) error {
 	if gone, ok := errors.AsType[*lock.MissingError](err); ok {
-		return explainGone(l, gone)
+		return explainGone(locked, gone)
 	}
 	_, offline := errors.AsType[*sources.OfflineError](err)
 	_, unfetched := errors.AsType[*fetch.OfflineError](err)
@@ -95,8 +95,8 @@ func needed(ctx context.Context, l *workspace.Lock, err error) error {
 	if !offline && !(known && errors.Is(err, fs.ErrNotExist)) {
 		return err
 	}
-	f := OfBundle(l, err)
-	f.Why = append(f.Why, lacking(ctx, l)...)
+	f := OfBundle(locked, err)
+	f.Why = append(f.Why, lacking(ctx, locked)...)
 	f.Why = append(f.Why, "on a machine that has it, run rye vendor and commit the result")
 	if offline { // otherwise it would fail in the same way
 		f.Hint = append(f.Hint, "rye vendor")
@@ -106,37 +106,37 @@ func needed(ctx context.Context, l *workspace.Lock, err error) error {
 
 // OfBundle adds to the error of a source the bundle of the lock that comes from it.
 func OfBundle(l *workspace.Lock, err error) *fault.Error {
-	f := fault.Of(err)
+	failure := fault.Of(err)
 	at, known := errors.AsType[*sources.Error](err)
 	if !known || at.ID != "" || l.Old == nil {
-		return f
+		return failure
 	}
 	if _, named := errors.AsType[*versions.NoVersionError](err); named {
-		return f
+		return failure
 	}
 	for i := range l.Old.Bundles {
 		b := &l.Old.Bundles[i]
 		if b.Source.Where != at.Where {
 			continue
 		}
-		f.Text = bundleRef(b) + ": " + f.Text
-		if len(f.Hint) == 0 && errors.Is(err, fs.ErrNotExist) {
-			f.Hint = []string{"rye docs sources"}
+		failure.Text = bundleRef(b) + ": " + failure.Text
+		if len(failure.Hint) == 0 && errors.Is(err, fs.ErrNotExist) {
+			failure.Hint = []string{"rye docs sources"}
 		}
 		break
 	}
-	return f
+	return failure
 }
 
 // lacking lists the objects that the store lacks, with the items that need them. If a manifest is missing, only the
 // pinned files are known.
-func lacking(ctx context.Context, l *workspace.Lock) (lines []string) {
+func lacking(ctx context.Context, locked *workspace.Lock) (lines []string) {
 	add := func(id cas.ID, by string) {
 		if len(lines) < fault.MaxLines {
 			lines = append(lines, id.String()+" is needed by "+by)
 		}
 	}
-	_, missing, _, err := missing(ctx, l)
+	_, missing, _, err := missing(ctx, locked)
 	for _, m := range missing {
 		add(m.ID, m.NeededBy)
 	}
@@ -146,13 +146,13 @@ func lacking(ctx context.Context, l *workspace.Lock) (lines []string) {
 			continue
 		}
 		add(gone.ID, gone.NeededBy)
-		for i := range l.Old.Bundles {
-			b := &l.Old.Bundles[i]
+		for i := range locked.Old.Bundles {
+			b := &locked.Old.Bundles[i]
 			if b.Manifest != gone.ID.Digest {
 				continue
 			}
-			for j := range l.Old.Pins {
-				if p := &l.Old.Pins[j]; p.From == lockfile.System+b.ID {
+			for j := range locked.Old.Pins {
+				if p := &locked.Old.Pins[j]; p.From == lockfile.System+b.ID {
 					add(cas.ID{Kind: cas.Blob, Digest: p.Digest}, p.Ref.String())
 				}
 			}
@@ -163,20 +163,20 @@ func lacking(ctx context.Context, l *workspace.Lock) (lines []string) {
 
 // explainGone adds hints to the error for lost objects.
 func explainGone(l *workspace.Lock, err *lock.MissingError) error {
-	f := fault.Of(err)
-	f.Hint = []string{"rye lock"}
+	failure := fault.Of(err)
+	failure.Hint = []string{"rye lock"}
 	ref, bad := model.ParseRef(err.NeededBy)
 	if p := l.Old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
 		file := path.Join(workspace.MarkerDir, p.Path)
-		f.Hint = fromGit(l, p.Path)
+		failure.Hint = fromGit(l, p.Path)
 		if b, err := os.ReadFile(filepath.Join(l.DotAI, filepath.FromSlash(p.Path))); err != nil ||
 			cas.Sum(b) != p.Digest {
-			f.Why = append(f.Why, fmt.Sprintf("%q differs from the lock", file))
+			failure.Why = append(failure.Why, fmt.Sprintf("%q differs from the lock", file))
 		} else { // git can't help
-			f.Hint = []string{fault.Command("rye verify", p.Ref.String()), "rye lock"}
+			failure.Hint = []string{fault.Command("rye verify", p.Ref.String()), "rye lock"}
 		}
 	}
-	return f
+	return failure
 }
 
 // mostNamed is how many files a hint names. For more files it uses git status: restoring a whole directory would
@@ -199,8 +199,8 @@ func fromGit(l *workspace.Lock, paths ...string) []string {
 func bundleRef(b *lockfile.Bundle) string { return "bundle:" + b.ID + "@" + b.Version }
 
 // bring fetches bundles that are neither vendored nor in the store, and returns all objects of the lock.
-func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Object, error) {
-	brought, err := relock.Bring(ctx, Request(ctx, l))
+func bring(ctx context.Context, lock *workspace.Lock, ans *FetchResult) ([]lock.Object, error) {
+	brought, err := relock.Bring(ctx, Request(ctx, lock))
 	if err != nil {
 		return nil, err
 	}
@@ -208,17 +208,17 @@ func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Obj
 		ans.Fetched += int64(len(b.Files)) + 1
 		ans.Bytes += b.FileList.Bytes
 	}
-	left, err := takeProject(ctx, l)
+	left, err := takeProject(ctx, lock)
 	if err != nil {
 		return nil, err
 	}
 	if left != nil {
-		l.Detail("the project's items", left)
+		lock.Detail("the project's items", left)
 	}
-	if err := bringPackages(ctx, l, ans); err != nil {
+	if err := bringPackages(ctx, lock, ans); err != nil {
 		return nil, err
 	}
-	objects, missing, _, err := missing(ctx, l)
+	objects, missing, _, err := missing(ctx, lock)
 	if err == nil && len(missing) > 0 {
 		err = missing[0]
 	}
@@ -226,10 +226,10 @@ func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Obj
 }
 
 // bringPackages fetches package files that are neither vendored nor in the store.
-func bringPackages(ctx context.Context, l *workspace.Lock, ans *FetchResult) error {
+func bringPackages(ctx context.Context, lock *workspace.Lock, ans *FetchResult) error {
 	var lacking []lockfile.Artifact
-	for _, a := range l.Old.Artifacts {
-		missing, err := l.Into.Missing(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Digest}})
+	for _, a := range lock.Old.Artifacts {
+		missing, err := lock.Into.Missing(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Digest}})
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func bringPackages(ctx context.Context, l *workspace.Lock, ans *FetchResult) err
 			ans.Bytes += a.Size
 		}
 	}
-	_, err := l.Registry.Bring(ctx, lacking)
+	_, err := lock.Registry.Bring(ctx, lacking)
 	return err
 }
 
@@ -250,9 +250,10 @@ func isMissing(err error) bool {
 }
 
 // missing returns the objects of the lock, those that the store lacks, and how many of these are damaged.
-func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, missing []*lock.MissingError, damaged int,
+func missing(ctx context.Context, locked *workspace.Lock) (objects []lock.Object, missing []*lock.MissingError,
+	damaged int,
 	err error) {
-	set, err := Stored(ctx, l)
+	set, err := Stored(ctx, locked)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -263,7 +264,7 @@ func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, mis
 	for i, o := range objects {
 		ids[i], by[o.ID] = o.ID, o.NeededBy
 	}
-	batch, err := l.Into.Batch(ctx)
+	batch, err := locked.Into.Batch(ctx)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -275,13 +276,13 @@ func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, mis
 	for _, id := range lacking {
 		missing = append(missing, &lock.MissingError{ID: id, NeededBy: by[id]})
 	}
-	absent, err := l.DiskStore().Missing(ctx, lacking)
+	absent, err := locked.DiskStore().Missing(ctx, lacking)
 	return objects, missing, len(lacking) - len(absent), err
 }
 
 // takeVendored copies vendored objects into the store. It skips damaged ones, without an error.
-func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans *FetchResult) error {
-	set, err := setOf(ctx, l, lock.First(v, l.DiskStore()))
+func takeVendored(ctx context.Context, locked *workspace.Lock, vendor *vendor.Vendor, ans *FetchResult) error {
+	set, err := setOf(ctx, locked, lock.First(vendor, locked.DiskStore()))
 	if isMissing(err) {
 		return nil // incomplete; a missing object is an error if it can't be fetched either
 	}
@@ -292,7 +293,7 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 	if err != nil {
 		return err
 	}
-	batch, err := l.DiskStore().Batch(ctx)
+	batch, err := locked.DiskStore().Batch(ctx)
 	if err != nil {
 		return err
 	}
@@ -305,7 +306,7 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 	if err != nil {
 		return err
 	}
-	absent, err := l.DiskStore().Missing(ctx, lacking)
+	absent, err := locked.DiskStore().Missing(ctx, lacking)
 	if err != nil {
 		return err
 	}
@@ -319,7 +320,7 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 	var damaged error
 	healed := int64(0)
 	for _, id := range lacking {
-		size, err := copyObject(ctx, v, batch, id)
+		size, err := copyObject(ctx, vendor, batch, id)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil && errors.Is(err, cas.ErrDamaged):
@@ -331,20 +332,20 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 				healed++
 			}
 			ans.Bytes += size
-			l.Progress(size)
+			locked.Progress(size)
 		}
 	}
 	if err := batch.Commit(ctx); err != nil {
 		return err
 	}
 	if healed > 0 {
-		l.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(healed, "damaged object"),
-			l.Show(l.VendorDir())), nil)
+		locked.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(healed, "damaged object"),
+			locked.Show(locked.VendorDir())), nil)
 	}
-	for _, line := range l.Old.Bundles {
+	for _, line := range locked.Old.Bundles {
 		if b := set.Bundle(line.ID); b != nil {
-			if err := install.KeepSignatures(ctx, l.DiskStore(), b,
-				bundle.VerifyOptions{Trust: l.Exam()}); err != nil {
+			if err := install.KeepSignatures(ctx, locked.DiskStore(), b,
+				bundle.VerifyOptions{Trust: locked.Exam()}); err != nil {
 				return err
 			}
 		}
@@ -388,19 +389,19 @@ func TakeProject(ctx context.Context, l *workspace.Lock) (left, err error) {
 }
 
 // takeProject stores the project's items that match their pins; the caller reports the others as missing.
-func takeProject(ctx context.Context, l *workspace.Lock) (left, err error) {
-	r := Request(ctx, l)
-	r.Packages = nil
-	batch, err := l.DiskStore().Batch(ctx)
-	if l.Into != nil {
-		batch, err = l.Into.Batch(ctx)
+func takeProject(ctx context.Context, lock *workspace.Lock) (left, err error) {
+	request := Request(ctx, lock)
+	request.Packages = nil
+	batch, err := lock.DiskStore().Batch(ctx)
+	if lock.Into != nil {
+		batch, err = lock.Into.Batch(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer batch.Close()
-	r.Store = batch
-	if _, left = makeLock(ctx, l, r); left != nil && ctx.Err() != nil {
+	request.Store = batch
+	if _, left = makeLock(ctx, lock, request); left != nil && ctx.Err() != nil {
 		return nil, left
 	}
 	return left, batch.Commit(ctx)

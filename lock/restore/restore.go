@@ -45,38 +45,38 @@ type LeftFile struct {
 
 // Restore gives the files of pins from the project their locked content. It replaces all files of all pins or none,
 // and first saves the current content in the store. The result is nil if nothing was tried.
-func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun bool) (*RestoreResult, error) {
-	r := &restoring{l: l, writes: !dryRun}
+func Restore(ctx context.Context, lock *workspace.Lock, pins []lockfile.Pin, dryRun bool) (*RestoreResult, error) {
+	restoring := &restoring{l: lock, writes: !dryRun}
 	var err error
-	if r.objects, err = l.Objects(); err != nil {
+	if restoring.objects, err = lock.Objects(); err != nil {
 		return nil, err
 	}
-	if r.dir, err = openDir(l.DotAI, !dryRun); err != nil {
+	if restoring.dir, err = openDir(lock.DotAI, !dryRun); err != nil {
 		return nil, err
 	}
-	if r.dir != nil {
-		defer r.dir.Close()
+	if restoring.dir != nil {
+		defer restoring.dir.Close()
 	}
-	if err := r.add(ctx, pins); err != nil {
+	if err := restoring.add(ctx, pins); err != nil {
 		return nil, err
 	}
-	if err := r.compare(ctx); err != nil {
+	if err := restoring.compare(ctx); err != nil {
 		return nil, err
 	}
 	if dryRun {
-		err = r.missing(ctx)
-	} else if err = r.write(ctx); errors.Is(err, cas.ErrDamaged) {
-		err = r.damaged(ctx, err)
+		err = restoring.missing(ctx)
+	} else if err = restoring.write(ctx); errors.Is(err, cas.ErrDamaged) {
+		err = restoring.damaged(ctx, err)
 	}
-	result := &RestoreResult{DryRun: dryRun, Items: len(pins), Files: make([]RestoredFile, 0, len(r.files)),
+	result := &RestoreResult{DryRun: dryRun, Items: len(pins), Files: make([]RestoredFile, 0, len(restoring.files)),
 		Left: []LeftFile{}}
-	for _, f := range r.files {
+	for _, f := range restoring.files {
 		if f.done || dryRun && err == nil {
 			result.Files = append(result.Files, f.line())
 		}
 	}
 	if err == nil {
-		result.Left = append(result.Left, left(ctx, l, pins)...)
+		result.Left = append(result.Left, left(ctx, lock, pins)...)
 	}
 	return result, err
 }
@@ -121,7 +121,7 @@ func openDir(dir string, write bool) (*osfile.Dir, error) {
 
 // left lists unlocked files that would be part of restored tools. Without a policy, which decides what counts, it is
 // empty.
-func left(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin) (left []LeftFile) {
+func left(ctx context.Context, lock *workspace.Lock, pins []lockfile.Pin) (left []LeftFile) {
 	var refs []model.Ref
 	for i := range pins {
 		if p := &pins[i]; !p.Files.IsZero() {
@@ -131,13 +131,13 @@ func left(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin) (left []L
 	if len(refs) == 0 {
 		return nil
 	}
-	err := l.Look(ctx)
+	err := lock.Look(ctx)
 	var found []*drift.Difference
 	if err == nil {
-		found, err = Drift(ctx, l, refs...)
+		found, err = Drift(ctx, lock, refs...)
 	}
 	if err != nil {
-		l.Detail("files that aren't in the lock", err)
+		lock.Detail("files that aren't in the lock", err)
 		return nil
 	}
 	for _, d := range found {

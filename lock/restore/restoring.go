@@ -60,9 +60,9 @@ func (r *restoring) add(ctx context.Context, pins []lockfile.Pin) error {
 	return nil
 }
 
-// folders calls f for each directory with its files, from a few goroutines, and returns the error of the first
+// folders calls visit for each directory with its files, from a few goroutines, and returns the error of the first
 // directory in order.
-func (r *restoring) folders(ctx context.Context, f func(dir string, files []*restored) error) error {
+func (r *restoring) folders(ctx context.Context, visit func(dir string, files []*restored) error) error {
 	var groups [][]*restored
 	for i := 0; i < len(r.files); {
 		n := i + 1
@@ -73,7 +73,7 @@ func (r *restoring) folders(ctx context.Context, f func(dir string, files []*res
 	}
 	errs := make([]error, len(groups))
 	if err := cas.Parallel(ctx, 2*runtime.GOMAXPROCS(0), len(groups), func(_ context.Context, i int) error {
-		errs[i] = f(groups[i][0].dir, groups[i])
+		errs[i] = visit(groups[i][0].dir, groups[i])
 		return nil
 	}); err != nil {
 		return err
@@ -142,27 +142,28 @@ func (r *restoring) sweep() {
 
 // read reads a file, or returns nil if it is missing. It refuses a link, because replacing it would replace the link
 // itself.
-func (r *restoring) read(ctx context.Context, folder *os.Root, f *restored, w io.Writer) (fs.FileInfo, error) {
-	base := path.Base(f.path)
+func (r *restoring) read(ctx context.Context, folder *os.Root, restored *restored, out io.Writer) (fs.FileInfo,
+	error) {
+	base := path.Base(restored.path)
 	fi, err := folder.Lstat(base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, r.dir.About(f.path, err)
+		return nil, r.dir.About(restored.path, err)
 	case !fi.Mode().IsRegular():
-		return nil, f.notRegular()
+		return nil, restored.notRegular()
 	}
 	file, err := folder.Open(base)
 	if err != nil {
-		return nil, r.dir.About(f.path, err)
+		return nil, r.dir.About(restored.path, err)
 	}
 	defer file.Close()
 	if opened, err := file.Stat(); err != nil || !os.SameFile(fi, opened) {
-		return nil, r.dir.Changed(f.path)
+		return nil, r.dir.Changed(restored.path)
 	}
-	if _, err := io.Copy(w, cas.Until(ctx, file)); err != nil {
-		return nil, r.dir.About(f.path, err)
+	if _, err := io.Copy(out, cas.Until(ctx, file)); err != nil {
+		return nil, r.dir.About(restored.path, err)
 	}
 	return fi, nil
 }
@@ -209,14 +210,14 @@ func (r *restoring) keep(ctx context.Context) error {
 	}
 	defer batch.Close()
 	err = r.existing(ctx, func(folder *os.Root, _ string, files []*restored) error {
-		for _, f := range files {
-			if f.before == nil || f.found == f.want.Digest {
+		for _, restored := range files {
+			if restored.before == nil || restored.found == restored.want.Digest {
 				continue
 			}
 			out, in := io.Pipe()
 			read := make(chan error, 1)
 			go func() {
-				_, err := r.read(ctx, folder, f, in)
+				_, err := r.read(ctx, folder, restored, in)
 				in.CloseWithError(err)
 				read <- err
 			}()
@@ -225,8 +226,8 @@ func (r *restoring) keep(ctx context.Context) error {
 			if err := cmp.Or(<-read, err); err != nil {
 				return err
 			}
-			if info.Digest != f.found {
-				return r.dir.Changed(f.path)
+			if info.Digest != restored.found {
+				return r.dir.Changed(restored.path)
 			}
 		}
 		return nil
@@ -239,20 +240,20 @@ func (r *restoring) keep(ctx context.Context) error {
 
 // stageAll writes the new files: into existing directories one by one, into new directories in the order that is
 // cheapest for the source.
-func (r *restoring) stageAll(ctx context.Context, b *osfile.Batch) error {
+func (r *restoring) stageAll(ctx context.Context, batch *osfile.Batch) error {
 	var mu sync.Mutex
 	var ids []cas.ID
 	built := make(map[cas.ID][]builtFile)
 	if err := r.folders(ctx, func(dir string, files []*restored) error {
 		if files[0].there {
-			return r.stage(ctx, b, dir, files)
+			return r.stage(ctx, batch, dir, files)
 		}
-		in, err := b.Build(r.dir, dir)
+		in, err := batch.Build(r.dir, dir)
 		if err != nil {
 			return err
 		}
 		if in == nil {
-			return r.stage(ctx, b, dir, files)
+			return r.stage(ctx, batch, dir, files)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -303,31 +304,32 @@ func copyOf(o cas.Object) func(io.Writer) error {
 }
 
 // stage writes the new files of a directory beside the old ones.
-func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, files []*restored) error {
+func (r *restoring) stage(ctx context.Context, batch *osfile.Batch, dir string, files []*restored) error {
 	var in *osfile.Folder
 	defer func() {
 		if in != nil {
 			in.Close()
 		}
 	}()
-	for _, f := range files {
-		o, err := r.objects.Get(ctx, f.want.ID)
+	for _, file := range files {
+		object, err := r.objects.Get(ctx, file.want.ID)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &lock.MissingError{ID: f.want.ID, NeededBy: f.ref.String()}
+			return &lock.MissingError{ID: file.want.ID, NeededBy: file.ref.String()}
 		}
 		if err != nil {
 			return err
 		}
 		if in == nil { // late, so that nothing is created if the first file is missing
-			in, err = b.Folder(r.dir, dir, slices.ContainsFunc(files, func(f *restored) bool {
+			in, err = batch.Folder(r.dir, dir, slices.ContainsFunc(files, func(f *restored) bool {
 				return f.before == nil
 			}))
 			if err != nil {
-				return errors.Join(err, o.Close())
+				return errors.Join(err, object.Close())
 			}
 		}
-		f.staged, err = in.Stage(path.Base(f.path), f.before, edit.Mode(f.mode == cas.Exec), copyOf(o))
-		if err := errors.Join(err, o.Close()); err != nil {
+		file.staged, err = in.Stage(path.Base(file.path), file.before, edit.Mode(file.mode == cas.Exec),
+			copyOf(object))
+		if err := errors.Join(err, object.Close()); err != nil {
 			return err
 		}
 	}
@@ -336,7 +338,7 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, file
 
 // missing returns one error for all unavailable bytes, or nil if all are available.
 func (r *restoring) missing(ctx context.Context) error {
-	var f *fault.Error
+	var failure *fault.Error
 	var paths []string
 	checked := map[cas.ID]bool{}
 	for _, file := range r.files {
@@ -350,16 +352,17 @@ func (r *restoring) missing(ctx context.Context) error {
 			o.Close()
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
-		case f == nil:
-			f, paths = fault.Of(&lock.MissingError{ID: file.want.ID, NeededBy: file.ref.String()}), []string{file.path}
-		case len(f.Why) < fault.MaxLines:
-			f.Why = append(f.Why, fmt.Sprintf("%s is needed by %s", file.want.ID, file.ref))
+		case failure == nil:
+			failure, paths = fault.Of(&lock.MissingError{ID: file.want.ID, NeededBy: file.ref.String()}),
+				[]string{file.path}
+		case len(failure.Why) < fault.MaxLines:
+			failure.Why = append(failure.Why, fmt.Sprintf("%s is needed by %s", file.want.ID, file.ref))
 			paths = append(paths, file.path)
 		}
 	}
-	if f == nil {
+	if failure == nil {
 		return nil
 	}
-	f.Hint = fromGit(r.l, paths...)
-	return f
+	failure.Hint = fromGit(r.l, paths...)
+	return failure
 }

@@ -31,10 +31,10 @@ type VendorResult struct {
 
 // Vendor writes all objects of a lock from the store, which must have them, into .ai/vendor. fetched provides the
 // list of objects if Fetch has just run.
-func Vendor(ctx context.Context, l *workspace.Lock, fetched FetchResult) (*VendorResult, error) {
+func Vendor(ctx context.Context, lock *workspace.Lock, fetched FetchResult) (*VendorResult, error) {
 	all := fetched.all
 	if all == nil {
-		set, err := Stored(ctx, l)
+		set, err := Stored(ctx, lock)
 		if err != nil {
 			return nil, err
 		}
@@ -46,23 +46,25 @@ func Vendor(ctx context.Context, l *workspace.Lock, fetched FetchResult) (*Vendo
 	for i := range all {
 		objects[i] = vendored(&all[i])
 	}
-	r, err := vendor.Write(ctx, l.VendorDir(), objects, l.DiskStore())
+	result, err := vendor.Write(ctx, lock.VendorDir(), objects, lock.DiskStore())
 	if in, ok := errors.AsType[*vendor.Error](err); ok {
-		path := filepath.Join(l.VendorDir(), in.File)
+		path := filepath.Join(lock.VendorDir(), in.File)
 		if isThere, _ := osfile.IsDir(path); isThere {
-			f, at := fault.Of(err), fault.Quote(l.Show(path))
+			f, at := fault.Of(err), fault.Quote(lock.Show(path))
 			f.Hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
 			return nil, f
 		}
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && !filepath.IsAbs(at.Path) {
-		return nil, &fs.PathError{Op: osfile.PlainOp(at.Op), Path: filepath.Join(l.VendorDir(), at.Path), Err: at.Err}
+		return nil, &fs.PathError{Op: osfile.PlainOp(at.Op), Path: filepath.Join(lock.VendorDir(), at.Path),
+			Err: at.Err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &VendorResult{Dir: l.VendorDir(), Files: r.Files, Objects: r.Objects, Bytes: r.Bytes, Written: r.Written,
-		Removed: r.Removed, Problems: []string{}}, nil
+	return &VendorResult{Dir: lock.VendorDir(), Files: result.Files, Objects: result.Objects, Bytes: result.Bytes,
+		Written: result.Written,
+		Removed: result.Removed, Problems: []string{}}, nil
 }
 
 // wanted returns all objects of a lock with the signatures of its manifests, and the item that needs each.
@@ -89,23 +91,26 @@ func vendored(o *lock.Object) vendor.Object {
 
 // CheckVendor compares .ai/vendor with what Vendor would write. It uses only the directory. If they differ, it
 // returns both a result and an error.
-func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) {
-	ans := &VendorResult{Dir: l.VendorDir(), Checked: true, Problems: []string{}}
+func CheckVendor(ctx context.Context, locked *workspace.Lock) (*VendorResult, error) {
+	ans := &VendorResult{Dir: locked.VendorDir(), Checked: true, Problems: []string{}}
 	fail := func(f *fault.Error) (*VendorResult, error) {
 		f.Hint = []string{"rye vendor"}
-		if f.Code == fault.Integrity {
-			f.Hint = append(f.Hint, "git restore "+fault.Quote(l.Show(l.VendorDir())))
+		switch f.Code {
+		case fault.LockMismatch:
+			return ans, f.Answer()
+		case fault.Integrity:
+			f.Hint = append(f.Hint, "git restore "+fault.Quote(locked.Show(locked.VendorDir())))
 		}
 		return ans, f.Asked()
 	}
-	v, err := l.Vendored()
+	v, err := locked.Vendored()
 	if err != nil {
 		return nil, err
 	}
 	if v == nil {
-		return fail(fault.New(fault.NotFound, "nothing is vendored in %q", l.VendorDir()).From(fs.ErrNotExist))
+		return fail(fault.New(fault.NotFound, "nothing is vendored in %q", locked.VendorDir()).From(fs.ErrNotExist))
 	}
-	objects, by, err := wanted(ctx, l, v)
+	objects, by, err := wanted(ctx, locked, v)
 	if refused, ok := errors.AsType[*lock.RefusedError](err); ok {
 		for _, p := range refused.Problems {
 			ans.Problems = append(ans.Problems, p.Error())
@@ -121,30 +126,30 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 	if err != nil {
 		return nil, err
 	}
-	r, err := vendor.Check(ctx, l.VendorDir(), objects)
+	report, err := vendor.Check(ctx, locked.VendorDir(), objects)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range r.Damaged {
+	for _, d := range report.Damaged {
 		ans.Problems = append(ans.Problems, "damaged: "+d.Error())
 	}
-	for _, id := range r.Missing {
+	for _, id := range report.Missing {
 		ans.Problems = append(ans.Problems, fmt.Sprintf("missing: %s, which %s needs", id, by[id]))
 	}
-	for _, id := range r.Superfluous {
+	for _, id := range report.Superfluous {
 		ans.Problems = append(ans.Problems, "not needed: "+id.String())
 	}
-	for _, name := range r.Stale {
+	for _, name := range report.Stale {
 		ans.Problems = append(ans.Problems, "out of date or not in the lock: "+name)
 	}
-	for _, name := range r.Foreign {
-		if slices.Contains(r.Stale, name) { // such as a link in place of a file, which Vendor replaces
+	for _, name := range report.Foreign {
+		if slices.Contains(report.Stale, name) { // such as a link in place of a file, which Vendor replaces
 			continue
 		}
-		ans.Foreign = append(ans.Foreign, filepath.Join(l.VendorDir(), name))
+		ans.Foreign = append(ans.Foreign, filepath.Join(locked.VendorDir(), name))
 	}
-	ans.Files, ans.Objects, ans.Bytes = r.Files, r.Objects, r.Bytes
-	if len(r.Damaged)+len(r.Missing) > 0 {
+	ans.Files, ans.Objects, ans.Bytes = report.Files, report.Objects, report.Bytes
+	if len(report.Damaged)+len(report.Missing) > 0 {
 		return fail(fault.New(fault.Integrity, ".ai/vendor does not match the lock: %s",
 			fault.Count(int64(len(ans.Problems)), "problem")))
 	}

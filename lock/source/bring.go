@@ -24,7 +24,7 @@ import (
 func (s *Sources) Bring(ctx context.Context, want file.Bundle, below []*ai.Space) (*bundle.Bundle, error) {
 	c := carrier{Sources: s, want: want, verify: s.o.Verify}
 	c.verify.Below = below
-	b, err := c.bring(ctx)
+	bundle, err := c.bring(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -37,7 +37,7 @@ func (s *Sources) Bring(ctx context.Context, want file.Bundle, below []*ai.Space
 		}
 		return nil, inSource(want.ID, want.Version, want.Source.Where, err)
 	}
-	return b, nil
+	return bundle, nil
 }
 
 // A carrier brings one bundle.
@@ -53,17 +53,17 @@ func (c *carrier) bring(ctx context.Context) (*bundle.Bundle, error) {
 	if err := c.check(c.want.Source, step); err != nil {
 		return nil, err
 	}
-	b, err := c.have(ctx)
-	if b == nil {
+	opened, err := c.have(ctx)
+	if opened == nil {
 		if err = c.fetch(ctx, err); err != nil {
 			return nil, err
 		}
-		b, err = bundle.ReadStored(ctx, c.o.Store, c.o.Store, c.want.Manifest)
+		opened, err = bundle.ReadStored(ctx, c.o.Store, c.o.Store, c.want.Manifest)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.fits(b.FileList); err != nil {
+	if err := c.fits(opened.FileList); err != nil {
 		return nil, err
 	}
 	if remembered(c.want.Source) {
@@ -72,33 +72,33 @@ func (c *carrier) bring(ctx context.Context) (*bundle.Bundle, error) {
 		}
 	}
 	if c.want.Source.Remote() && !c.want.Source.Index {
-		err = c.keep(ctx, archiveRef(c.want.Source.Where), cas.ID{Kind: cas.Document, Digest: b.ID})
+		err = c.keep(ctx, archiveRef(c.want.Source.Where), cas.ID{Kind: cas.Document, Digest: opened.ID})
 	}
-	return b, err
+	return opened, err
 }
 
 // have returns the bundle if the store has it. Otherwise the error, if any, is the reason why the stored objects
 // don't suffice.
 func (c *carrier) have(ctx context.Context) (*bundle.Bundle, error) {
-	b, err := bundle.ReadStored(ctx, c.o.Store, c.o.Store, c.want.Manifest)
+	opened, err := bundle.ReadStored(ctx, c.o.Store, c.o.Store, c.want.Manifest)
 	if err != nil { // an unreadable bundle can be brought again
 		c.missing = []cas.ID{{Kind: cas.Document, Digest: c.want.Manifest}}
 		return nil, nil
 	}
-	if c.missing, err = c.o.Store.Missing(ctx, objects(b)); err != nil || len(c.missing) > 0 {
+	if c.missing, err = c.o.Store.Missing(ctx, objects(opened)); err != nil || len(c.missing) > 0 {
 		return nil, err
 	}
-	if _, err := c.verify.Admit(b); err != nil {
-		return nil, err // the source may have more signatures
+	if _, err := c.verify.Admit(opened); err != nil {
+		return nil, Unadmitted(opened, err) // the source may have more signatures
 	}
-	if id, err := c.o.Store.Ref(install.Ref(b.ID)); err == nil && id.Digest == b.ID {
-		return b, nil
+	if id, err := c.o.Store.Ref(install.Ref(opened.ID)); err == nil && id.Digest == opened.ID {
+		return opened, nil
 	}
 	// Its objects came one by one, so the whole bundle is not verified yet.
-	if err := c.verified(ctx, bundle.Given(b, c.o.Store)); err != nil {
+	if err := c.verified(ctx, bundle.Given(opened, c.o.Store)); err != nil {
 		return nil, err
 	}
-	return b, c.name(ctx, b)
+	return opened, c.name(ctx, opened)
 }
 
 // objects returns the files of a bundle, and its evidence.
@@ -137,10 +137,10 @@ func (c *carrier) name(ctx context.Context, b *bundle.Bundle) error {
 }
 
 // fits checks that a manifest is the wanted one, and that it matches the index.
-func (c *carrier) fits(l *manifest.FileList) error {
+func (c *carrier) fits(list *manifest.FileList) error {
 	for _, m := range [][3]string{
-		{"id", c.want.ID, l.BundleID}, {"version", c.want.Version, l.Version},
-		{"manifest", c.want.Manifest.String(), l.ID.String()},
+		{"id", c.want.ID, list.BundleID}, {"version", c.want.Version, list.Version},
+		{"manifest", c.want.Manifest.String(), list.ID.String()},
 	} {
 		if m[1] != m[2] {
 			return Mismatch(m[0], m[1], m[2])
@@ -151,11 +151,11 @@ func (c *carrier) fits(l *manifest.FileList) error {
 	}
 	// An index that was never admitted is ignored.
 	for _, x := range c.indexes.found(func(where string) bool { return where == c.want.Source.Where }) {
-		e := x.Find(l.BundleID, l.Version)
-		if e == nil || e.Manifest != l.ID {
+		e := x.Find(list.BundleID, list.Version)
+		if e == nil || e.Manifest != list.ID {
 			continue
 		}
-		if said, is := requireTexts(requiresIn(e)), requireTexts(l.Requires); said != is {
+		if said, is := requireTexts(requiresIn(e)), requireTexts(list.Requires); said != is {
 			return Mismatch("requires", said, is)
 		}
 	}
@@ -189,6 +189,12 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 	ref, image := src.OCI()
 	if src.Remote() && !ofGit && !image && c.o.Fetch == nil || ofGit && c.o.Git == nil || image && c.away(ref) {
 		return c.offline(src.Where, refused)
+	}
+	if p, err := c.plain(ctx, c.want.ID, src); p != nil || err != nil {
+		if err == nil {
+			err = c.unsigned(ctx, p)
+		}
+		return err
 	}
 	switch {
 	case image:
@@ -229,37 +235,37 @@ func (c *carrier) listed(ctx context.Context, refused error) error {
 	if err != nil {
 		return err
 	}
-	e := x.Find(c.want.ID, c.want.Version)
+	entry := x.Find(c.want.ID, c.want.Version)
 	switch {
-	case e == nil:
+	case entry == nil:
 		return notListed(c.want.ID, c.want.Version, []string{where}, nil)
-	case e.Manifest != c.want.Manifest:
-		return Mismatch("manifest", c.want.Manifest.String(), e.Manifest.String())
+	case entry.Manifest != c.want.Manifest:
+		return Mismatch("manifest", c.want.Manifest.String(), entry.Manifest.String())
 	}
-	var r io.ReadCloser
+	var body io.ReadCloser
 	var at string
-	if c.want.Source.Remote() || e.Remote() {
-		if at, err = e.At(where); err != nil {
+	if c.want.Source.Remote() || entry.Remote() {
+		if at, err = entry.At(where); err != nil {
 			return err
 		}
 		if c.o.Fetch == nil {
 			return c.offline(at, refused)
 		}
-		r, _, err = c.o.Fetch.Get(ctx, at, e.Size)
+		body, _, err = c.o.Fetch.Get(ctx, at, entry.Size)
 	} else {
 		var space *ai.Space
 		if space, err = ai.OpenDir(c.path(where), where, ai.Project); err != nil {
 			return err
 		}
 		defer space.Close()
-		at = filepath.Join(c.path(where), filepath.FromSlash(e.Archive))
-		r, err = space.FS.Open(e.Archive)
+		at = filepath.Join(c.path(where), filepath.FromSlash(entry.Archive))
+		body, err = space.FS.Open(entry.Archive)
 	}
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	return c.archive(ctx, &exactly{r: r, left: e.Size, size: e.Size}, at)
+	defer body.Close()
+	return c.archive(ctx, &exactly{r: body, left: entry.Size, size: entry.Size}, at)
 }
 
 // An exactly is a reader of exactly that many bytes, with the end behind them.
@@ -311,11 +317,11 @@ func (c *counted) Read(b []byte) (int, error) {
 // directory brings the bundle from the project that it was made in, or from a copy. It verifies all files there and
 // then stores them by the verified digests, so concurrent changes are harmless.
 func (c *carrier) directory(ctx context.Context, dir string) error {
-	b, err := readManifest(dir, c.want.ID)
+	opened, err := readManifest(dir, c.want.ID)
 	if err != nil {
 		return err
 	}
-	if err := c.fits(b.FileList); err != nil {
+	if err := c.fits(opened.FileList); err != nil {
 		return err
 	}
 	o := c.verify
@@ -330,28 +336,24 @@ func (c *carrier) directory(ctx context.Context, dir string) error {
 		return err
 	}
 	defer batch.Close() // after the bundle has its name: until then gc spares its objects
-	if err := c.put(ctx, batch, dir, b); err != nil {
+	if err := c.put(ctx, batch, dir, opened); err != nil {
 		return err
 	}
 	if err := batch.Commit(ctx); err != nil {
 		return err
 	}
-	return c.name(ctx, b)
+	return c.name(ctx, opened)
 }
 
-func (c *carrier) put(ctx context.Context, batch cas.Batch, dir string, b *bundle.Bundle) error {
+func (c *carrier) put(ctx context.Context, batch cas.Batch, dir string, opened *bundle.Bundle) error {
 	space, err := ai.OpenDir(dir, c.want.ID, ai.Project)
 	if err != nil {
 		return err
 	}
 	defer space.Close()
-	at, err := bundle.ManifestPath(c.want.ID)
-	if err != nil {
-		return err
-	}
-	all := b.Files[:len(b.Files):len(b.Files)]
-	for _, e := range b.Evidence {
-		all = append(all, manifest.File{Path: strings.TrimSuffix(at, manifestName) + e.Name, Digest: e.Digest,
+	all := opened.Files[:len(opened.Files):len(opened.Files)]
+	for _, e := range opened.Evidence {
+		all = append(all, manifest.File{Path: opened.Layout().Evidence(e.Name), Digest: e.Digest,
 			Size: e.Size})
 	}
 	for i := range all {
@@ -369,5 +371,3 @@ func (c *carrier) put(ctx context.Context, batch cas.Batch, dir string, b *bundl
 	}
 	return nil
 }
-
-const manifestName = "manifest.yaml"

@@ -43,32 +43,32 @@ func inSource(id, version, where string, err error) error {
 	if f, ok := fault.Find(err); ok && f.Code == fault.Integrity && f.Details["file"] != nil {
 		return &Error{id, version, where, changed(f, named(id, version, where), where)}
 	}
-	e := &Error{id, version, where, err}
+	wrapped := &Error{id, version, where, err}
 	file, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(file, fs.ErrNotExist) {
-		return e
+		return wrapped
 	}
-	f := fault.New(fault.NotFound, "").From(err).Missing().On("source", where).On("path", file.Path)
+	failure := fault.New(fault.NotFound, "").From(err).Missing().On("source", where).On("path", file.Path)
 	bundle, ofBundle := strings.CutPrefix(file.Path, ".ai/bundles/")
 	switch {
 	case file.Path == index.File:
-		f.Text = fmt.Sprintf("%q is not an index of bundles: it has no %s", where, index.File)
-		f.Try(fault.Command("rye bundle index", where) + " --name acme/bundles")
+		failure.Text = fmt.Sprintf("%q is not an index of bundles: it has no %s", where, index.File)
+		failure.Try(fault.Command("rye bundle index", where) + " --name acme/bundles")
 	case ofBundle:
-		bundle = strings.TrimSuffix(bundle, "/"+manifestName)
-		f.Text = fmt.Sprintf("%q does not contain the bundle %q", where, bundle)
-		f.Because("a source directory is the project that the bundle was created in, with " + file.Path).
+		bundle = strings.TrimSuffix(bundle, "/manifest.yaml")
+		failure.Text = fmt.Sprintf("%q does not contain the bundle %q", where, bundle)
+		failure.Because("a source directory is the project that the bundle was created in, with " + file.Path).
 			Try("rye -C " + fault.Quote(where) + " bundle create " + fault.Quote(bundle))
 	case !strings.Contains(where, "://") && path.Base(where) == filepath.Base(file.Path):
-		f.Text = fmt.Sprintf("%q does not exist", where)
+		failure.Text = fmt.Sprintf("%q does not exist", where)
 		if id != "" {
-			f.Text = fmt.Sprintf("bundle %q not found: %q does not exist", id, where)
-			f.On("bundle", id).Try("rye docs sources")
+			failure.Text = fmt.Sprintf("bundle %q not found: %q does not exist", id, where)
+			failure.On("bundle", id).Try("rye docs sources")
 		}
 	default:
-		return e
+		return wrapped
 	}
-	return &Error{id, version, where, f}
+	return &Error{id, version, where, failure}
 }
 
 // inDocument adds the name of an altered document to an error. Other errors name it already.

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 
 	"github.com/rye-build/rye/ai/semver"
@@ -9,6 +10,7 @@ import (
 	"github.com/rye-build/rye/bundle/remote"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
+	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/resolve"
 	"github.com/rye-build/rye/manifest/rollback"
@@ -111,15 +113,7 @@ func (s *Sources) tagged(ctx context.Context, id string, ref oci.Reference) ([]r
 		}
 		all = append(all, resolve.Candidate{Version: version,
 			Ask: func(ctx context.Context) (map[string]semver.Range, error) {
-				_, b, err := s.version(ctx, id, version, ref)
-				if err != nil {
-					return nil, err
-				}
-				needs, err := requiresOf(b)
-				if err != nil {
-					return nil, inSource(id, version, ref.String(), err)
-				}
-				return candidate(version, needs).Requires, nil
+				return s.needs(ctx, id, version, ref)
 			}})
 	}
 	if len(all) == 0 {
@@ -128,6 +122,35 @@ func (s *Sources) tagged(ctx context.Context, id string, ref oci.Reference) ([]r
 			On("source", ref.String()).List(tags...).Try("rye docs oci"))
 	}
 	return all, nil
+}
+
+// needs reads the requirements of a version by its tag. The policy needn't admit it: the resolver also asks about
+// versions that it doesn't select in the end, such as the locked one, whose key may have been replaced since. Manifest
+// and Bring refuse a selected version that isn't admitted.
+func (s *Sources) needs(ctx context.Context, id, version string, ref oci.Reference) (map[string]semver.Range, error) {
+	ref.Tag = remote.Tag(version)
+	src, err := s.pinImage(ctx, id, ref)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.readHead(ctx, id, src)
+	var requires []index.Require
+	switch {
+	case err != nil:
+	case b.BundleID != id:
+		err = Mismatch("id", id, b.BundleID)
+	case b.Version != version:
+		err = Mismatch("version", version, b.Version)
+	default:
+		requires, err = requiresOf(b)
+	}
+	if err != nil {
+		if _, known := errors.AsType[*OfflineError](err); !known && ctx.Err() == nil {
+			err = inSource(id, version, src.Where, err)
+		}
+		return nil, err
+	}
+	return candidate(version, requires).Requires, nil
 }
 
 // version reads the manifest of a version by its tag.
@@ -145,37 +168,10 @@ func (s *Sources) version(ctx context.Context, id, version string, ref oci.Refer
 	return src, b, err
 }
 
-// Named returns the id of the bundle in an image; without a tag, the newest version counts.
-func (s *Sources) Named(ctx context.Context, src project.Source) (string, error) {
-	ref, _ := src.OCI()
-	if s.away(ref) {
-		return "", &OfflineError{Address: src.Where, ID: src.Where}
-	}
-	if ref.Tag == "" && ref.Digest == "" {
-		place, err := s.registry(ctx, ref)
-		if err != nil {
-			return "", err
-		}
-		if ref.Tag, err = remote.Newest(ctx, place); err != nil {
-			return "", err
-		}
-	}
-	at, err := s.pinImage(ctx, "", ref)
-	if err != nil {
-		return "", err
-	}
-	pinned, _ := at.OCI()
-	r, err := s.image(ctx, pinned)
-	if err != nil {
-		return "", err
-	}
-	return r.BundleID, nil
-}
-
 // byName records in the journal a tag that isn't a version: its version must never go back.
-func (s *Sources) byName(ctx context.Context, src project.Source, b *bundle.Bundle) error {
+func (s *Sources) byName(ctx context.Context, src project.Source, bundle *bundle.Bundle) error {
 	ref, ok := src.OCI()
-	if !ok || ref.Tag == "" || ref.Tag == remote.Tag(b.Version) {
+	if !ok || ref.Tag == "" || ref.Tag == remote.Tag(bundle.Version) {
 		return nil
 	}
 	asked := ref
@@ -186,13 +182,13 @@ func (s *Sources) byName(ctx context.Context, src project.Source, b *bundle.Bund
 	}
 	place, err := s.registry(ctx, ref)
 	if err == nil {
-		err = remote.CheckTag(place, ref.Tag, b)
+		err = remote.CheckTag(place, ref.Tag, bundle)
 	}
 	if err != nil {
 		return err
 	}
 	from := s.imagePlace(ref, "") + ":" + ref.Tag
-	return s.o.Journal.Record(ctx, rollback.OfFileList(b.FileList, from, true, s.o.Now()))
+	return s.o.Journal.Record(ctx, rollback.OfFileList(bundle.FileList, from, true, s.o.Now()))
 }
 
 // imported brings the bundle from a registry or a layout.

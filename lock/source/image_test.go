@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
@@ -15,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/rollback"
 )
 
 // push puts a bundle into the layout beside the project under a tag.
@@ -26,7 +28,8 @@ func (w *world) push(p *pack, tag string) {
 	}
 	place, err := oci.Open(oci.Reference{Dir: filepath.Join(w.dir, "..", "stick")}, oci.Options{})
 	if err == nil {
-		_, err = remote.Push(w.t.Context(), place, tag, &bundle.Bundle{FileList: h.List, Files: h.Files}, &p.store)
+		_, err = remote.Push(w.t.Context(), place, tag, &bundle.Bundle{FileList: h.List, Files: h.Files}, &p.store,
+			&rollback.Journal{Path: filepath.Join(w.t.TempDir(), "rollback")}, time.Now())
 	}
 	if err != nil {
 		w.t.Fatal(err)

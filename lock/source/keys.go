@@ -73,9 +73,13 @@ func ReadClaim(ctx context.Context, fetch Fetcher, place string) (Claim, error) 
 // SignersFile is the file below .ai that has the public keys of those who signed what the lock pins.
 const SignersFile = "signers.yaml"
 
-// projectKeys reads the keys of a project's signers, or returns nil if place is neither a project's directory nor a
-// file in its .ai.
+// projectKeys reads the keys of the signers of a project or a plugin, or returns nil if place is neither the directory
+// of one nor a file in .ai.
 func projectKeys(place string) ([]manifest.SignerKey, error) {
+	ofPlugin, err := ReadSigners(filepath.Join(place, filepath.FromSlash(bundle.PluginKeys)))
+	if ofPlugin != nil || err != nil {
+		return ofPlugin, err
+	}
 	dir := filepath.Join(place, ".ai")
 	if in, _, ok := strings.Cut(filepath.ToSlash(place)+"/", "/.ai/"); ok {
 		dir = filepath.Join(filepath.FromSlash(in), ".ai")

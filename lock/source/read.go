@@ -48,23 +48,23 @@ func (s *Sources) readIndex(ctx context.Context, where string) (*index.Index, er
 	if err != nil {
 		return nil, err
 	}
-	x, err := index.Parse(text)
+	parsed, err := index.Parse(text)
 	if err != nil {
-		if x != nil {
-			err = inDocument(index.File, x.Name, err)
+		if parsed != nil {
+			err = inDocument(index.File, parsed.Name, err)
 		}
 		return nil, err
 	}
-	if err := s.admitIndex(x); err != nil {
-		return nil, inDocument(index.File, x.Name, s.claimed(ctx, err, s.place(src), x.Signatures))
+	if err := s.admitIndex(parsed); err != nil {
+		return nil, inDocument(index.File, parsed.Name, s.claimed(ctx, err, s.place(src), parsed.Signatures))
 	}
-	if err := s.rememberIndex(ctx, src, x); err != nil {
+	if err := s.rememberIndex(ctx, src, parsed); err != nil {
 		return nil, err
 	}
 	if src.Remote() && s.o.Fetch != nil {
-		return x, s.keepIndex(ctx, where, text, x)
+		return parsed, s.keepIndex(ctx, where, text, parsed)
 	}
-	return x, nil
+	return parsed, nil
 }
 
 func (s *Sources) indexText(ctx context.Context, src project.Source) ([]byte, error) {
@@ -130,7 +130,7 @@ func hex(address string) string {
 }
 
 // keepIndex keeps an index for offline use.
-func (s *Sources) keepIndex(ctx context.Context, address string, text []byte, x *index.Index) error {
+func (s *Sources) keepIndex(ctx context.Context, address string, text []byte, index *index.Index) error {
 	body, lines, err := manifest.Split(text)
 	if err != nil {
 		return err
@@ -150,15 +150,15 @@ func (s *Sources) keepIndex(ctx context.Context, address string, text []byte, x 
 	if err := batch.Commit(ctx); err != nil {
 		return err
 	}
-	if err := s.keep(ctx, bundle.SignaturesRef(x.ID), cas.ID{Kind: cas.Blob, Digest: signatures}); err != nil {
+	if err := s.keep(ctx, bundle.SignaturesRef(index.ID), cas.ID{Kind: cas.Blob, Digest: signatures}); err != nil {
 		return err
 	}
 	last, err := s.o.Store.Ref(indexRef(address))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := s.keep(ctx, indexRef(address), cas.ID{Kind: cas.Document, Digest: x.ID}); err != nil ||
-		last.Digest.IsZero() || last.Digest == x.ID {
+	if err := s.keep(ctx, indexRef(address), cas.ID{Kind: cas.Document, Digest: index.ID}); err != nil ||
+		last.Digest.IsZero() || last.Digest == index.ID {
 		return err
 	}
 	// Otherwise each issue would leave its signatures behind.
@@ -218,16 +218,24 @@ func (s *Sources) keptIndex(ctx context.Context, address string) ([]byte, error)
 func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bundle.Bundle, error) {
 	return s.heads.get(ctx, headKey{id, src.Where}, func() (*bundle.Bundle, error) {
 		ref, image := src.OCI()
-		b, err := s.readHead(ctx, id, src)
-		if err == nil && b.BundleID != id {
-			err = Mismatch("id", id, b.BundleID)
+		bundle, err := s.readHead(ctx, id, src)
+		if missing := err; errors.Is(missing, fs.ErrNotExist) {
+			if p, bad := s.plain(ctx, id, src); bad != nil {
+				err = bad
+			} else if p != nil {
+				bundle, err = p.Bundle, p.named(id)
+			}
+		}
+		if err == nil && bundle.BundleID != id {
+			err = Mismatch("id", id, bundle.BundleID)
 		}
 		if err == nil {
-			if _, err = s.o.Verify.Admit(b); !image {
-				err = s.claimed(ctx, err, s.place(src), b.Signatures)
+			if _, err = s.o.Verify.Admit(bundle); !image {
+				err = s.claimed(ctx, err, s.place(src), bundle.Signatures)
 			} else if r, bad := s.image(ctx, ref); bad == nil && !s.away(ref) {
 				err = r.Claim(err)
 			}
+			err = Unadmitted(bundle, err)
 		}
 		if err != nil {
 			if _, known := errors.AsType[*OfflineError](err); !known {
@@ -235,7 +243,7 @@ func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bun
 			}
 			return nil, err
 		}
-		return b, nil
+		return bundle, nil
 	})
 }
 
@@ -314,15 +322,15 @@ func isDir(path string) (bool, error) {
 
 // readManifest reads the manifest of a bundle in a directory.
 func readManifest(dir, id string) (*bundle.Bundle, error) {
-	at, err := bundle.ManifestPath(id)
-	if err != nil {
-		return nil, err
-	}
 	space, err := ai.OpenDir(dir, id, ai.Project)
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
+	at, err := bundle.FindManifest(space.FS, id)
+	if err != nil {
+		return nil, err
+	}
 	f, err := space.FS.Open(at)
 	if err != nil {
 		return nil, err

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/lock/git"
@@ -54,7 +54,14 @@ func manifestAt(ctx context.Context, c *git.Commit, place project.Git, id string
 		return nil, nil, err
 	}
 	var text bytes.Buffer
-	if _, err := c.Copy(ctx, &text, path.Join(place.Dir, at), maxManifest); err != nil {
+	_, err = c.Copy(ctx, &text, path.Join(place.Dir, at), maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		text.Reset()
+		if _, plugin := c.Copy(ctx, &text, path.Join(place.Dir, bundle.PluginManifest), maxManifest); plugin == nil {
+			at, err = bundle.PluginManifest, nil
+		}
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	b, err := bundle.Read(bytes.NewReader(text.Bytes()))
@@ -69,14 +76,14 @@ func (c *carrier) repository(ctx context.Context, src project.Source, place proj
 	if err != nil {
 		return err
 	}
-	b, text, err := manifestAt(ctx, commit, place, c.want.ID)
+	opened, text, err := manifestAt(ctx, commit, place, c.want.ID)
 	if err != nil {
 		return err
 	}
-	if err := c.fits(b.FileList); err != nil {
+	if err := c.fits(opened.FileList); err != nil {
 		return err
 	}
-	if _, err := c.verify.Admit(b); err != nil {
+	if _, err := c.verify.Admit(opened); err != nil {
 		return err
 	}
 	dir, err := commit.Temp()
@@ -84,19 +91,16 @@ func (c *carrier) repository(ctx context.Context, src project.Source, place proj
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	at, err := bundle.ManifestPath(c.want.ID)
-	if err != nil {
-		return err
-	}
-	if err := writeFile(dir, at, func(f *os.File) (bool, error) {
+	layout := opened.Layout()
+	if err := writeFile(dir, layout.Manifest, func(f *os.File) (bool, error) {
 		_, err := f.Write(text)
 		return false, err
 	}); err != nil {
 		return err
 	}
-	files := b.Files[:len(b.Files):len(b.Files)]
-	for _, e := range b.Evidence {
-		files = append(files, manifest.File{Path: strings.TrimSuffix(at, manifestName) + e.Name, Digest: e.Digest,
+	files := opened.Files[:len(opened.Files):len(opened.Files)]
+	for _, e := range opened.Evidence {
+		files = append(files, manifest.File{Path: layout.Evidence(e.Name), Digest: e.Digest,
 			Size: e.Size})
 	}
 	for i := range files {

@@ -44,7 +44,7 @@ type Options struct {
 	Progress func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
 }
 
-// Sources are the sources of a project. They are safe for many goroutines. Close them when no goroutine uses them any
+// Sources are the sources of a project. They are safe for concurrent use. Close them when no goroutine uses them any
 // more.
 type Sources struct {
 	o       Options
@@ -52,6 +52,7 @@ type Sources struct {
 	listing []string // the places of the indexes, each once
 	indexes memo[string, *index.Index]
 	heads   memo[headKey, *bundle.Bundle]
+	plains  memo[string, *plain]      // by the texts of their sources
 	tips    memo[string, string]      // commits of revisions, and digests of tags
 	commits memo[string, *git.Commit] // by the texts of their sources
 
@@ -77,6 +78,11 @@ func New(o Options) *Sources {
 // Close removes fetched git data.
 func (s *Sources) Close() error {
 	var wrong []error
+	for _, p := range s.plains.found(func(string) bool { return true }) {
+		if p != nil {
+			wrong = append(wrong, p.root.Close())
+		}
+	}
 	for _, c := range s.commits.found(func(string) bool { return true }) {
 		wrong = append(wrong, c.Close())
 	}
@@ -271,30 +277,30 @@ type cell[V any] struct {
 
 func (m *memo[K, V]) get(ctx context.Context, key K, find func() (V, error)) (V, error) {
 	m.mu.Lock()
-	c := m.cells[key]
-	if c == nil {
-		c = &cell[V]{turn: make(chan struct{}, 1)}
+	found := m.cells[key]
+	if found == nil {
+		found = &cell[V]{turn: make(chan struct{}, 1)}
 		if m.cells == nil {
 			m.cells = map[K]*cell[V]{}
 		}
-		m.cells[key] = c
+		m.cells[key] = found
 	}
 	m.mu.Unlock()
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case found.turn <- struct{}{}:
+		defer func() { <-found.turn }()
 	case <-ctx.Done():
 		var none V
 		return none, context.Cause(ctx)
 	}
-	if !c.known {
+	if !found.known {
 		value, err := find()
 		if err != nil && ctx.Err() != nil {
 			return value, context.Cause(ctx)
 		}
-		c.value, c.err, c.known = value, err, true
+		found.value, found.err, found.known = value, err, true
 	}
-	return c.value, c.err
+	return found.value, found.err
 }
 
 // found returns the values for which f holds, after waiting for computations in progress.

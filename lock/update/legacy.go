@@ -25,8 +25,8 @@ const lockedV1 lock.WeaknessKind = "v1_lock_differs"
 // takeOver compares the new pins with the tree's locks of the first format, if there is no rye.lock yet. It ignores
 // their entries for tools in another version, for tools that no root reaches, and for the old library, which this
 // binary's library replaces.
-func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakness, error) {
-	locks, errs := legacy.Read(os.DirFS(l.DotAI))
+func (r *Result) takeOver(ctx context.Context, locked *workspace.Lock) ([]lock.Weakness, error) {
+	locks, errs := legacy.Read(os.DirFS(locked.DotAI))
 	if len(errs) > 0 {
 		return nil, r.unreadableV1(errs)
 	}
@@ -35,10 +35,10 @@ func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakne
 	}
 	now := &v1Integrities{made: r.Made, known: map[model.Ref]string{}}
 	var err error
-	if now.objects, err = l.Objects(); err != nil {
+	if now.objects, err = locked.Objects(); err != nil {
 		return nil, err
 	}
-	now.objects = with(l, r.Made, now.objects)
+	now.objects = with(locked, r.Made, now.objects)
 	var all []lock.Weakness
 	for i := range locks {
 		old := &locks[i]
@@ -47,21 +47,21 @@ func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakne
 			continue
 		}
 		r.TakenOver++
-		w := lock.Weakness{Name: old.Tool.String(), Kind: lockedV1}
+		weakness := lock.Weakness{Name: old.Tool.String(), Kind: lockedV1}
 		for _, d := range old.Check(func(tool model.Ref, _ string) (string, error) {
 			return now.integrity(ctx, tool)
 		}) {
 			if found := r.Made.Lock.Pin(d.Tool); found != nil && found.From == lockfile.FromStd ||
-				slices.Contains(w.Details, d.String()) {
+				slices.Contains(weakness.Details, d.String()) {
 				continue
 			}
 			if d.Space != "" && d.Tool == old.Tool {
 				continue // already reported for the tool itself
 			}
-			w.Details = append(w.Details, d.String())
+			weakness.Details = append(weakness.Details, d.String())
 		}
-		if len(w.Details) > 0 {
-			all = append(all, w)
+		if len(weakness.Details) > 0 {
+			all = append(all, weakness)
 		}
 	}
 	if ctx.Err() != nil {

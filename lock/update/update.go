@@ -4,8 +4,8 @@
 // How a lock goes through here: Make builds the request (restore.Request) and makes the lock with restore.Make,
 // which calls Options.Sign when the bundles are in the store. weaker compares the new lock with the old one, with
 // the sides of a merge, or with locks of the first format (takeOver). With Check, checked returns the difference as
-// an error. Otherwise gcroot.Commit keeps the objects of both locks while edit writes rye.yaml and l.Write the
-// lock.
+// an error. Otherwise edited puts the rights of plugins' servers into rye.yaml (Allow), and gcroot.Commit keeps the
+// objects of both locks while edit writes rye.yaml and l.Write the lock.
 package update
 
 import (
@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
@@ -39,6 +40,7 @@ type Options struct {
 	UpdateAll bool
 	Accept    []string         // items and bundles that may weaken the lock
 	Yaml      []byte           // the new rye.yaml, written before the lock; nil: unchanged
+	Allow     *Allow           // rights to write into rye.yaml; nil: none
 	Toolchain relock.Toolchain // nil: programs stay as locked
 
 	// Sign runs when the bundles are in the store and before any item is read. An error stops Make. May be nil.
@@ -58,12 +60,15 @@ type Result struct {
 	Changes    []lockfile.Change `json:"changes"`
 	TakenOver  int               `json:"taken_over"` // locks of the first format (v1) that this one replaces
 	Weakenings []Weakening       `json:"weakenings"`
+	Rights     []Right           `json:"rights"` // of plugins' servers that the edit of rye.yaml changes
 
 	Made     *relock.Made `json:"-"` // nil if Check found that the lock needs other bundles
 	V1       int          `json:"-"` // locks of the first format that were read
 	UnreadV1 []error      `json:"-"` // errors of those that can't be read
 	Written  bool         `json:"-"`
 	Edited   bool         `json:"-"` // rye.yaml is written
+	// Yaml is rye.yaml with the rights of servers that Options.Allow gives, and without those of changed servers.
+	Yaml []byte `json:"-"`
 }
 
 // A Weakening is a Weakness, and whether the user has accepted it.
@@ -74,67 +79,90 @@ type Weakening struct {
 
 // NewResult returns the result for a lock that isn't made yet.
 func NewResult(o Options) *Result {
-	return &Result{DryRun: o.DryRun, Checked: o.Check, Changes: []lockfile.Change{}, Weakenings: []Weakening{}}
+	return &Result{DryRun: o.DryRun, Checked: o.Check, Changes: []lockfile.Change{}, Weakenings: []Weakening{},
+		Rights: []Right{}}
 }
 
 // Make makes the lock of l, which must be open, and writes it unless o forbids that. A crash at any moment leaves the
 // old lock or the new one, and until then the store keeps the objects of both. The result is nil without a new lock.
 func Make(ctx context.Context, l *workspace.Lock, o Options) (*Result, error) {
 	result, err := o.make(ctx, l)
-	if _, ok := errors.AsType[*sources.Error](err); ok && result == nil {
-		err = restore.OfBundle(l, err)
+	if at, ok := errors.AsType[*sources.Error](err); ok && result == nil {
+		f := restore.OfBundle(l, err)
+		if o.strandedBy(l, at) {
+			f.Hint = append([]string{fault.Command("rye update", at.ID)}, f.Hint...)
+		}
+		err = f
 	}
 	if err != nil && o.Check {
 		if f := fault.Of(err); f.Code == fault.LockMismatch {
-			err = f.Asked()
+			err = f.Answer()
 		}
 	}
 	return result, err
 }
 
-func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) {
-	r := restore.Request(ctx, l)
-	r.Resolve, r.Update, r.UpdateAll, r.Toolchain = o.Resolve, o.Update, o.UpdateAll, o.Toolchain
-	if l.Sides != nil {
+// strandedBy reports whether an error is that the policy no longer admits a locked bundle, as after a rotation. A
+// newer version may be admitted.
+func (o *Options) strandedBy(l *workspace.Lock, err *sources.Error) bool {
+	if l.Old == nil || o.UpdateAll || len(o.Update) > 0 {
+		return false
+	}
+	if _, unsigned := errors.AsType[*sources.UnadmittedError](err); unsigned {
+		return false
+	}
+	no, ok := errors.AsType[*bundle.NotAdmittedError](err)
+	locked := l.Old.Bundle(err.ID)
+	return ok && no.From == "" && locked != nil && locked.Version == err.Version
+}
+
+func (o *Options) make(ctx context.Context, lock *workspace.Lock) (*Result, error) {
+	request := restore.Request(ctx, lock)
+	request.Resolve, request.Update, request.UpdateAll, request.Toolchain = o.Resolve, o.Update, o.UpdateAll,
+		o.Toolchain
+	if lock.Sides != nil {
 		var err error
-		if r.Old, err = l.Merged(); err != nil {
+		if request.Old, err = lock.Merged(); err != nil {
 			return nil, err
 		}
-		r.Sides = l.Sides
+		request.Sides = lock.Sides
 	}
 	var batch cas.Batch
 	if !o.DryRun && !o.Check {
 		var err error
-		if batch, err = l.DiskStore().Batch(ctx); err != nil {
+		if batch, err = lock.DiskStore().Batch(ctx); err != nil {
 			return nil, err
 		}
 		defer batch.Close()
-		r.Store = batch
+		request.Store = batch
 	}
 	if o.Sign != nil {
 		// Signing waits for the bundles: a bundle that the old lock lacks may provide an item's executor.
-		r.Ready = func(bundles []lockfile.Bundle) error { return o.Sign(ctx, bundles) }
+		request.Ready = func(bundles []lockfile.Bundle) error { return o.Sign(ctx, bundles) }
 	}
-	made, err := restore.Make(ctx, l, r)
+	made, err := restore.Make(ctx, lock, request)
 	result := NewResult(*o)
 	if errors.Is(err, workspace.ErrElsewhere) {
-		return result.elsewhere(l)
+		return result.elsewhere(lock)
 	}
 	if err != nil {
 		return nil, err
 	}
 	result.Made = made
-	result.describe(l, made.Lock, made.ID)
+	result.describe(lock, made.Lock, made.ID)
 	result.Changes = append(result.Changes, made.Changes...)
-	result.Changed = made.ID != l.Id()
-	err = result.weaker(ctx, l, o.Accept)
+	result.Changed = made.ID != lock.Id()
+	err = result.weaker(ctx, lock, o.Accept)
+	if err == nil && !o.Check {
+		err = o.edited(lock, result)
+	}
 	if o.Check {
 		// Without the pinned bytes a weakening can't be found; then the hint accepts none.
 		var names []string
 		if no, ok := errors.AsType[*fault.Error](err); ok {
 			names, _ = no.Details["names"].([]string)
 		}
-		return result, result.checked(l, names)
+		return result, result.checked(lock, names)
 	}
 	if err != nil || o.DryRun {
 		return result, err
@@ -142,25 +170,36 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 	if err := batch.Commit(ctx); err != nil {
 		return nil, err
 	}
-	objects, err := kept(ctx, l, made)
+	objects, err := kept(ctx, lock, made)
 	if err != nil {
 		return nil, err
 	}
-	err = gcroot.Commit(ctx, l.DiskStore(), l.LockPath(), objects, func() (err error) {
-		if o.Yaml != nil {
-			err = edit(l.Dir, o.Yaml)
+	err = gcroot.Commit(ctx, lock.DiskStore(), lock.LockPath(), objects, func() (err error) {
+		if result.Yaml != nil {
+			err = edit(lock.Dir, result.Yaml)
 			result.Edited = err == nil
 		}
 		if err == nil {
-			err = l.Write(made)
+			err = lock.Write(made)
 			result.Written = err == nil
 		}
 		if err == nil {
-			err = l.WriteSigners(made.Lock)
+			err = lock.WriteSigners(made.Lock)
 		}
 		return err
 	})
 	return result, err
+}
+
+// edited decides about the new rye.yaml, nil if it stays as it is.
+func (o *Options) edited(lock *workspace.Lock, result *Result) error {
+	result.Yaml = o.Yaml
+	project, rights, err := o.allowing(lock, result.Made.Lock, result.Weakenings)
+	if err == nil && project != lock.Yaml {
+		result.Yaml = project.Format()
+	}
+	result.Rights = append(result.Rights, rights...)
+	return err
 }
 
 // edit writes the new rye.yaml.
@@ -175,25 +214,25 @@ func edit(dir string, yaml []byte) error {
 }
 
 // checked returns the error of Check. Its hint accepts the weaknesses of the new lock by name.
-func (r *Result) checked(l *workspace.Lock, weaker []string) error {
+func (r *Result) checked(lock *workspace.Lock, weaker []string) error {
 	if !r.Changed {
 		return nil
 	}
 	hint := []string{"rye diff"}
-	if lost := r.lost(l); lost != "" {
+	if lost := r.lost(lock); lost != "" {
 		hint = append(hint, fault.Command("rye restore", lost))
 	}
-	hint = append(hint, l.LockAgain(weaker))
-	return fault.New(fault.LockMismatch, "%q is out of date: %s", l.LockPath(),
+	hint = append(hint, lock.LockAgain(weaker))
+	return fault.New(fault.LockMismatch, "%q is out of date: %s", lock.LockPath(),
 		fault.Count(int64(len(r.Changes)), "change")).
-		On("path", l.LockPath()).Try(hint...)
+		On("path", lock.LockPath()).Try(hint...)
 }
 
 // lost names the pinned items that the project no longer has; several become a pattern.
 func (r *Result) lost(l *workspace.Lock) (name string) {
-	for _, c := range r.Changes {
-		ref, err := model.ParseRef(c.Name)
-		if c.Kind != lockfile.PinRemoved || err != nil {
+	for _, change := range r.Changes {
+		ref, err := model.ParseRef(change.Name)
+		if change.Kind != lockfile.PinRemoved || err != nil {
 			continue
 		}
 		if p := l.Old.Pin(ref); p == nil || p.From != lockfile.FromProject {
@@ -202,7 +241,7 @@ func (r *Result) lost(l *workspace.Lock) (name string) {
 		if name != "" {
 			return "**"
 		}
-		name = c.Name
+		name = change.Name
 	}
 	return name
 }
@@ -219,7 +258,7 @@ func (r *Result) elsewhere(l *workspace.Lock) (*Result, error) {
 		f = fault.Of(l.Here.Unfit)
 	}
 	f.Hint = []string{"rye lock"}
-	return r, f.Asked()
+	return r, f.Answer()
 }
 
 // describe sets the counts and the id of a lock.
@@ -278,7 +317,7 @@ func SignedBytes(ctx context.Context, src cas.Getter, d cas.Digest) []byte {
 }
 
 // ChangeText returns a change as one line.
-func ChangeText(c lockfile.Change) string {
+func ChangeText(change lockfile.Change) string {
 	short := func(s string) string {
 		words := strings.Fields(s)
 		for i, w := range words {
@@ -291,12 +330,12 @@ func ChangeText(c lockfile.Change) string {
 		}
 		return strings.Join(words, " ")
 	}
-	line := strings.ReplaceAll(string(c.Kind), "_", " ") + "  " + c.Name
+	line := strings.ReplaceAll(string(change.Kind), "_", " ") + "  " + change.Name
 	switch {
-	case c.From != "" && c.To != "":
-		line += "  " + short(c.From) + " -> " + short(c.To)
-	case c.From != "" || c.To != "":
-		line += "  " + short(c.From+c.To)
+	case change.From != "" && change.To != "":
+		line += "  " + short(change.From) + " -> " + short(change.To)
+	case change.From != "" || change.To != "":
+		line += "  " + short(change.From+change.To)
 	}
 	return line
 }

@@ -19,25 +19,25 @@ import (
 // This file finds and refuses changes that weaken the lock.
 
 // weaker refuses weaknesses that weren't accepted.
-func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string) error {
+func (r *Result) weaker(ctx context.Context, locked *workspace.Lock, accept []string) error {
 	var all []lock.Weakness
 	var err error
 	switch {
 	case !r.Changed:
-	case l.Id().IsZero():
-		all, err = r.takeOver(ctx, l)
-	case l.Sides != nil:
-		all, err = weakerThanSides(ctx, l, r.Made)
+	case locked.Id().IsZero():
+		all, err = r.takeOver(ctx, locked)
+	case locked.Sides != nil:
+		all, err = weakerThanSides(ctx, locked, r.Made)
 	default:
-		all, err = weakenings(ctx, l, l.Old, r.Made)
+		all, err = weakenings(ctx, locked, locked.Old, r.Made)
 	}
 	if err != nil {
 		return err
 	}
 	names, why, refused := []string{}, []string{}, int64(0)
-	for _, w := range all {
-		w.Details = append([]string{}, w.Details...)
-		line := Weakening{w, slices.Contains(accept, w.Name)}
+	for _, weakness := range all {
+		weakness.Details = append([]string{}, weakness.Details...)
+		line := Weakening{weakness, slices.Contains(accept, weakness.Name)}
 		r.Weakenings = append(r.Weakenings, line)
 		if line.Accepted {
 			continue
@@ -47,8 +47,8 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 		for _, d := range line.Details {
 			why = append(why, "  "+d)
 		}
-		if !slices.Contains(names, w.Name) {
-			names = append(names, w.Name)
+		if !slices.Contains(names, weakness.Name) {
+			names = append(names, weakness.Name)
 		}
 	}
 	if err := unused(accept, all); err != nil {
@@ -57,12 +57,9 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 	if len(names) == 0 {
 		return nil
 	}
-	f := fault.New(fault.LockMismatch, "the new lock would be weaker: %s", fault.Count(refused, "change")).
-		Because(why...).On("reason", "weaker").On("names", names).On("weakenings", r.Weakenings)
-	if l.Sides == nil { // otherwise the existing lock is unreadable until it is resolved
-		f.Try("rye diff")
-	}
-	return f.Try(l.LockAgain(names))
+	return fault.New(fault.LockMismatch, "the new lock would be weaker: %s", fault.Count(refused, "change")).
+		Because(why...).On("reason", "weaker").On("names", names).On("weakenings", r.Weakenings).
+		Try(locked.LockAgain(names))
 }
 
 // unused refuses names that match no weakness: a misspelt name would silently accept a later one.
@@ -100,7 +97,7 @@ func Side(ctx context.Context, l *workspace.Lock, made *relock.Made, objects loc
 }
 
 // with adds the files of the project and the user, which the store may not have yet.
-func with(l *workspace.Lock, made *relock.Made, objects lock.Source) lock.Source {
+func with(locked *workspace.Lock, made *relock.Made, objects lock.Source) lock.Source {
 	all := []lock.Source{objects}
 	add := func(dir, from string) {
 		files := &find.Blobs{FS: os.DirFS(dir), At: make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
@@ -111,10 +108,10 @@ func with(l *workspace.Lock, made *relock.Made, objects lock.Source) lock.Source
 		}
 		all = append(all, nameless{files})
 	}
-	if !l.User {
-		add(l.DotAI, lockfile.FromProject)
+	if !locked.User {
+		add(locked.DotAI, lockfile.FromProject)
 	}
-	if s := l.UserSpace(); s.Err == nil && (l.User || l.AllowUser) {
+	if s := locked.UserSpace(); s.Err == nil && (locked.User || locked.AllowUser) {
 		add(s.Path, lockfile.FromUser)
 	}
 	return lock.First(all...)

@@ -27,49 +27,50 @@ type Report struct {
 // Check compares the directory dir with what Write would make of it for these objects. It reads and hashes
 // everything. A missing directory is fs.ErrNotExist; damage in a file is reported, never returned as an error.
 func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
-	p, err := newPlan(objects)
+	plan, err := newPlan(objects)
 	if err != nil {
 		return nil, err
 	}
-	f, err := openFiles(dir)
+	files, err := openFiles(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Root.Close()
-	l, err := f.list()
+	defer files.Root.Close()
+	listing, err := files.list()
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{files: f, found: make(map[cas.ID]bool),
-		report: &Report{Files: len(p.packs) + len(p.large), Objects: p.objects, Bytes: p.bytes, Foreign: l.others,
-			Stale: l.unfinished}}
-	if ok, err := f.hasAttributes(); err != nil {
+	checker := &checker{files: files, found: make(map[cas.ID]bool),
+		report: &Report{Files: len(plan.packs) + len(plan.large), Objects: plan.objects, Bytes: plan.bytes,
+			Foreign: listing.others,
+			Stale:   listing.unfinished}}
+	if ok, err := files.hasAttributes(); err != nil {
 		return nil, err
 	} else if !ok {
-		c.report.Stale = append(c.report.Stale, attributesName)
+		checker.report.Stale = append(checker.report.Stale, attributesName)
 	}
 	// Missing files are examined too, as empty ones.
-	names := slices.Concat(l.packs, l.large)
-	want := make(map[string][]entry, len(p.packs))
-	for i := range p.packs {
-		want[p.packs[i].name] = p.packs[i].entries
-		names = append(names, p.packs[i].name)
+	names := slices.Concat(listing.packs, listing.large)
+	want := make(map[string][]entry, len(plan.packs))
+	for i := range plan.packs {
+		want[plan.packs[i].name] = plan.packs[i].entries
+		names = append(names, plan.packs[i].name)
 	}
-	for i := range p.large {
-		names = append(names, largeName(p.large[i].ID))
+	for i := range plan.large {
+		names = append(names, largeName(plan.large[i].ID))
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	err = cas.Parallel(ctx, syncsAtOnce, len(names), func(ctx context.Context, i int) error {
 		if id, ok := parseLarge(names[i]); ok {
-			return c.large(id, names[i], p)
+			return checker.large(id, names[i], plan)
 		}
-		return c.pack(names[i], want[names[i]])
+		return checker.pack(names[i], want[names[i]])
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c.finish(p), nil
+	return checker.finish(plan), nil
 }
 
 type checker struct {
@@ -81,32 +82,32 @@ type checker struct {
 }
 
 func (c *checker) pack(name string, want []entry) error {
-	s, err := c.files.examine(name)
+	state, err := c.files.examine(name)
 	if err != nil {
 		return err
 	}
-	whole, missing, _ := s.lines(want)
+	whole, missing, _ := state.lines(want)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k := range s.good {
+	for k := range state.good {
 		if k.id.Kind != signed {
 			c.found[k.id] = true
 		}
 	}
-	c.report.Damaged = append(c.report.Damaged, s.damaged...)
-	if len(want) == 0 || len(missing) > 0 || string(whole) != string(s.file) {
+	c.report.Damaged = append(c.report.Damaged, state.damaged...)
+	if len(want) == 0 || len(missing) > 0 || string(whole) != string(state.file) {
 		c.report.Stale = append(c.report.Stale, name)
 	}
 	return nil
 }
 
-func (c *checker) large(id cas.ID, name string, p *plan) error {
+func (c *checker) large(id cas.ID, name string, plan *plan) error {
 	n, err := c.files.hashFile(id, name)
 	damaged := isOurs(err)
 	if err != nil && !damaged && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	i, want := slices.BinarySearchFunc(p.large, entry{ID: id}, compareEntries)
+	i, want := slices.BinarySearchFunc(plan.large, entry{ID: id}, compareEntries)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if damaged {
@@ -115,7 +116,7 @@ func (c *checker) large(id cas.ID, name string, p *plan) error {
 	if err == nil {
 		c.found[id] = true
 	}
-	if !want || err != nil || n != p.large[i].size {
+	if !want || err != nil || n != plan.large[i].size {
 		c.report.Stale = append(c.report.Stale, name)
 	}
 	return nil
@@ -130,30 +131,30 @@ func inFile(name string, err error) *Error {
 }
 
 // finish compares the objects found with the plan.
-func (c *checker) finish(p *plan) *Report {
-	r := c.report
+func (c *checker) finish(plan *plan) *Report {
+	report := c.report
 	need := func(e *entry) {
 		if e.Kind != signed && !c.found[e.ID] {
-			r.Missing = append(r.Missing, e.ID)
+			report.Missing = append(report.Missing, e.ID)
 		}
 		delete(c.found, e.ID)
 	}
-	for i := range p.packs {
-		for j := range p.packs[i].entries {
-			need(&p.packs[i].entries[j])
+	for i := range plan.packs {
+		for j := range plan.packs[i].entries {
+			need(&plan.packs[i].entries[j])
 		}
 	}
-	for i := range p.large {
-		need(&p.large[i])
+	for i := range plan.large {
+		need(&plan.large[i])
 	}
 	for id := range c.found {
-		r.Superfluous = append(r.Superfluous, id)
+		report.Superfluous = append(report.Superfluous, id)
 	}
-	for _, ids := range [][]cas.ID{r.Missing, r.Superfluous} {
+	for _, ids := range [][]cas.ID{report.Missing, report.Superfluous} {
 		slices.SortFunc(ids, func(a, b cas.ID) int { return compareEntries(entry{ID: a}, entry{ID: b}) })
 	}
-	slices.Sort(r.Stale)
+	slices.Sort(report.Stale)
 	// Lines of one file were found in order.
-	slices.SortStableFunc(r.Damaged, func(a, b *Error) int { return strings.Compare(a.File, b.File) })
-	return r
+	slices.SortStableFunc(report.Damaged, func(a, b *Error) int { return strings.Compare(a.File, b.File) })
+	return report
 }

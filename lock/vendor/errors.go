@@ -51,7 +51,8 @@ func (e *Error) Is(target error) bool { return target == cas.ErrDamaged }
 // Fault implements the interface of package fault.
 func (e *Error) Fault() *fault.Error {
 	return fault.New(fault.Integrity, "%v", e).From(e).On("reason", "vendor").On("file",
-		e.File).Try("git restore .ai/vendor", "rye vendor")
+		e.File).Try("git restore .ai/vendor",
+		"mv .ai/vendor .ai/vendor.bad && rye vendor")
 }
 
 // A MissingError names the objects that Write could not find. It is fs.ErrNotExist.

@@ -61,30 +61,30 @@ func (f *files) list() (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := new(listing)
+	listing := new(listing)
 	for _, e := range entries {
 		name := e.Name()
 		_, isPack := packPrefix(name)
 		_, isLarge := parseLarge(name)
 		switch {
 		case e.IsDir():
-			l.others = append(l.others, name+"/")
+			listing.others = append(listing.others, name+"/")
 		case !e.Type().IsRegular():
-			l.others = append(l.others, name)
+			listing.others = append(listing.others, name)
 		case isPack:
-			l.packs = append(l.packs, name)
+			listing.packs = append(listing.packs, name)
 		case isLarge:
-			l.large = append(l.large, name)
+			listing.large = append(listing.large, name)
 		case strings.HasPrefix(name, unfinished):
-			l.unfinished = append(l.unfinished, name)
+			listing.unfinished = append(listing.unfinished, name)
 		case name != attributesName:
-			l.others = append(l.others, name)
+			listing.others = append(listing.others, name)
 		}
 	}
-	for _, names := range [][]string{l.packs, l.large, l.unfinished, l.others} {
+	for _, names := range [][]string{listing.packs, listing.large, listing.unfinished, listing.others} {
 		slices.Sort(names)
 	}
-	return l, nil
+	return listing, nil
 }
 
 // open opens a regular file, and no link to one. It doesn't wait for the writer of a FIFO.
@@ -122,23 +122,23 @@ func (f *files) openOnce(name string) (*os.File, fs.FileInfo, error) {
 	return r, info, nil
 }
 
-// readPack reads an opened pack, into the memory of b if it fits.
-func readPack(name string, r io.Reader, info fs.FileInfo, b []byte) ([]byte, error) {
+// readPack reads an opened pack, into the memory of data if it fits.
+func readPack(name string, r io.Reader, info fs.FileInfo, data []byte) ([]byte, error) {
 	if info.Size() > maxPack {
 		return nil, &Error{name, 0, 0, errLarge}
 	}
-	if int64(cap(b)) <= info.Size() {
-		b = make([]byte, info.Size()+1)
+	if int64(cap(data)) <= info.Size() {
+		data = make([]byte, info.Size()+1)
 	}
-	b = b[:info.Size()+1]
-	n, err := io.ReadFull(r, b)
+	data = data[:info.Size()+1]
+	n, err := io.ReadFull(r, data)
 	if err == nil {
 		err = &Error{name, 0, 0, errors.New("the file grew while it was read")}
 	}
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		err = nil
 	}
-	return b[:n], err
+	return data[:n], err
 }
 
 // readFile returns the bytes of a pack, or of another file of at most that size.

@@ -70,45 +70,45 @@ func newPlan(objects []Object) (*plan, error) {
 	}
 	entries := make([]entry, 0, len(objects))
 	for i := range objects {
-		o := &objects[i]
-		if _, ok := cas.ParseKind(o.Kind.String()); !ok || o.Digest.IsZero() || o.Size < 0 ||
-			o.Size > manifest.MaxFileSize {
-			return nil, badObject(o.ID, "not a valid object of %d bytes", o.Size)
+		object := &objects[i]
+		if _, ok := cas.ParseKind(object.Kind.String()); !ok || object.Digest.IsZero() || object.Size < 0 ||
+			object.Size > manifest.MaxFileSize {
+			return nil, badObject(object.ID, "not a valid object of %d bytes", object.Size)
 		}
-		entries = append(entries, entry{ID: o.ID, size: o.Size})
-		if len(o.Signatures) == 0 {
+		entries = append(entries, entry{ID: object.ID, size: object.Size})
+		if len(object.Signatures) == 0 {
 			continue
 		}
-		b := o.Signatures.Append(nil)
-		if _, err := manifest.ParseSignatures(b, o.Digest); err != nil || o.Kind != cas.Document {
-			return nil, badObject(o.ID, "these are not its signatures: %w", err)
+		b := object.Signatures.Append(nil)
+		if _, err := manifest.ParseSignatures(b, object.Digest); err != nil || object.Kind != cas.Document {
+			return nil, badObject(object.ID, "these are not its signatures: %w", err)
 		}
 		d := cas.Sum(b)
 		entries = append(entries, entry{ID: cas.ID{Kind: cas.Blob, Digest: d}, size: int64(len(b)), bytes: b},
-			entry{ID: cas.ID{Kind: signed, Digest: o.Digest}, blob: d})
+			entry{ID: cas.ID{Kind: signed, Digest: object.Digest}, blob: d})
 	}
 	slices.SortFunc(entries, compareEntries)
 	entries, err := once(entries)
 	if err != nil {
 		return nil, err
 	}
-	p := new(plan)
+	plan := new(plan)
 	small := make([]entry, 0, len(entries))
 	for _, e := range entries {
 		if e.Kind != signed {
-			p.objects++
-			p.bytes += e.size
+			plan.objects++
+			plan.bytes += e.size
 		}
 		if e.size > maxSmall {
-			p.large = append(p.large, e)
+			plan.large = append(plan.large, e)
 		} else {
 			small = append(small, e)
 		}
 	}
 	if len(small) > 0 {
-		p.divide("", small)
+		plan.divide("", small)
 	}
-	return p, nil
+	return plan, nil
 }
 
 // once returns sorted entries without duplicates, which must be equal.

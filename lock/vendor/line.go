@@ -57,11 +57,11 @@ func lines(name string, b []byte) iter.Seq2[line, error] {
 				raw = rest[:n+1]
 			}
 			rest = rest[len(raw):]
-			l := line{raw: raw, no: no, at: at}
+			line := line{raw: raw, no: no, at: at}
 			at += len(raw)
 			if no == 1 {
 				if err := checkHead(raw); err != nil {
-					yield(l, &Error{name, 1, 0, err})
+					yield(line, &Error{name, 1, 0, err})
 					return
 				}
 				continue
@@ -69,14 +69,14 @@ func lines(name string, b []byte) iter.Seq2[line, error] {
 			if string(raw) == head || isMark(raw) {
 				continue
 			}
-			err := l.parse()
-			if err == nil && !hasPrefix(l.id.Digest, prefix) {
+			err := line.parse()
+			if err == nil && !hasPrefix(line.id.Digest, prefix) {
 				err = errElsewhere
 			}
 			if err != nil {
 				err = &Error{name, no, 0, err}
 			}
-			if !yield(l, err) {
+			if !yield(line, err) {
 				return
 			}
 		}
@@ -229,18 +229,18 @@ func appendSigned(dst []byte, document, blob cas.Digest) []byte {
 // escapes maps bytes to the letters behind the backslash.
 var escapes = [256]byte{'\n': 'n', '\r': 'r', 0: '0', '\\': '\\'}
 
-func appendData(dst, b []byte) []byte {
-	if bytes.IndexByte(b, '\\') < 0 && bytes.IndexByte(b, '\r') < 0 && bytes.IndexByte(b, 0) < 0 {
-		return appendText(dst, b)
+func appendData(dst, data []byte) []byte {
+	if bytes.IndexByte(data, '\\') < 0 && bytes.IndexByte(data, '\r') < 0 && bytes.IndexByte(data, 0) < 0 {
+		return appendText(dst, data)
 	}
 	from := 0
-	for i, c := range b {
+	for i, c := range data {
 		if letter := escapes[c]; letter != 0 {
-			dst = append(append(dst, b[from:i]...), '\\', letter)
+			dst = append(append(dst, data[from:i]...), '\\', letter)
 			from = i + 1
 		}
 	}
-	return append(dst, b[from:]...)
+	return append(dst, data[from:]...)
 }
 
 // appendText is appendData for text in which only line ends are escaped, which are searched for many bytes at a time.
@@ -273,22 +273,22 @@ func (l *line) decode(dst []byte) (b []byte, column int, err error) {
 			return append(dst, rest...), 0, nil
 		}
 		dst = append(dst, rest[:i]...)
-		c := byte(0)
+		char := byte(0)
 		if i+1 < len(rest) {
-			c = rest[i+1]
+			char = rest[i+1]
 		}
-		switch c {
+		switch char {
 		case 'n':
-			c = '\n'
+			char = '\n'
 		case 'r':
-			c = '\r'
+			char = '\r'
 		case '0':
-			c = 0
+			char = 0
 		case '\\':
 		default:
 			return dst, l.column(len(l.data) - len(rest) + i), errEscape
 		}
-		dst, rest = append(dst, c), rest[i+2:]
+		dst, rest = append(dst, char), rest[i+2:]
 	}
 }
 

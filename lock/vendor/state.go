@@ -18,36 +18,36 @@ type state struct {
 
 // examine reads a pack and hashes everything in it. Damaged content isn't an error.
 func (f *files) examine(name string) (*state, error) {
-	b, err := f.readFile(name)
-	s := &state{file: b, good: make(map[slot][]byte, bytes.Count(b, []byte("\n")))}
+	data, err := f.readFile(name)
+	state := &state{file: data, good: make(map[slot][]byte, bytes.Count(data, []byte("\n")))}
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return state, nil
 	}
 	if isOurs(err) {
-		s.file, s.damaged = nil, append(s.damaged, inFile(name, err))
-		return s, nil
+		state.file, state.damaged = nil, append(state.damaged, inFile(name, err))
+		return state, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	var buf []byte
-	for l, err := range lines(name, b) {
-		if err == nil && l.id.Kind != signed {
-			buf, err = l.verify(name, buf)
+	for line, err := range lines(name, data) {
+		if err == nil && line.id.Kind != signed {
+			buf, err = line.verify(name, buf)
 		}
 		if err != nil {
 			bad, _ := errors.AsType[*Error](err)
-			s.damaged = append(s.damaged, bad)
-			if len(s.damaged) == maxDamaged {
+			state.damaged = append(state.damaged, bad)
+			if len(state.damaged) == maxDamaged {
 				break
 			}
 			continue
 		}
-		if _, twice := s.good[l.slot()]; !twice {
-			s.good[l.slot()] = l.raw
+		if _, twice := state.good[line.slot()]; !twice {
+			state.good[line.slot()] = line.raw
 		}
 	}
-	return s, nil
+	return state, nil
 }
 
 // maxDamaged is how many damaged lines of a pack are reported before the rest of it is ignored.

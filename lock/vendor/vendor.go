@@ -111,19 +111,20 @@ func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 		}
 		return cas.Verify(cas.Info{ID: id, Size: info.Size()}, r), nil
 	}
-	b, err := v.small(id)
+	data, err := v.small(id)
 	if errors.Is(err, errAbsent) && id.Kind == cas.Blob {
 		v.mu.Lock()
 		merged, ok := v.merged[id.Digest]
 		v.mu.Unlock()
 		if ok {
-			b, err = merged, nil
+			data, err = merged, nil
 		}
 	}
 	if err != nil {
 		return cas.Object{}, err
 	}
-	return cas.Object{Info: cas.Info{ID: id, Size: int64(len(b))}, ReadCloser: io.NopCloser(bytes.NewReader(b))}, nil
+	return cas.Object{Info: cas.Info{ID: id, Size: int64(len(data))},
+		ReadCloser: io.NopCloser(bytes.NewReader(data))}, nil
 }
 
 // errAbsent means that no file has an object.
@@ -188,41 +189,41 @@ func (v *Vendor) search(d cas.Digest, look func(name string, x *index, r *os.Fil
 }
 
 // look calls look with a pack. It reads the pack if it is new or was replaced.
-func (v *Vendor) look(p *found, look func(string, *index, *os.File) (bool, error)) (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, info, err := v.files.open(p.name)
+func (v *Vendor) look(found *found, look func(string, *index, *os.File) (bool, error)) (bool, error) {
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	r, info, err := v.files.open(found.name)
 	if err != nil {
 		return false, err
 	}
-	if err := v.refresh(p, r, info); err != nil {
+	if err := v.refresh(found, r, info); err != nil {
 		return false, errors.Join(err, r.Close())
 	}
-	if p.file != r {
+	if found.file != r {
 		defer r.Close()
 	}
-	return look(p.name, p.index, r)
+	return look(found.name, found.index, r)
 }
 
-// refresh replaces a pack's index by that of r, and keeps r open if the limit allows it.
-func (v *Vendor) refresh(p *found, r *os.File, info fs.FileInfo) error {
-	x := p.index
-	if x != nil && os.SameFile(x.info, info) && x.info.Size() == info.Size() &&
-		x.info.ModTime().Equal(info.ModTime()) {
+// refresh replaces a pack's index by that of file, and keeps file open if the limit allows it.
+func (v *Vendor) refresh(found *found, file *os.File, info fs.FileInfo) error {
+	index := found.index
+	if index != nil && os.SameFile(index.info, info) && index.info.Size() == info.Size() &&
+		index.info.ModTime().Equal(info.ModTime()) {
 		return nil
 	}
-	v.drop(p)
-	if x != nil {
-		v.lines.Add(-x.lines)
-		p.index = nil
+	v.drop(found)
+	if index != nil {
+		v.lines.Add(-index.lines)
+		found.index = nil
 	}
-	x, err := v.read(p.name, r, info)
+	index, err := v.read(found.name, file, info)
 	if err != nil {
 		return err
 	}
-	p.index = x
+	found.index = index
 	if v.spare.Add(-1) >= 0 {
-		p.file = r
+		found.file = file
 	} else {
 		v.spare.Add(1)
 	}
@@ -244,31 +245,31 @@ func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error)
 	if err != nil {
 		return nil, err
 	}
-	x := &index{info: info, objects: make(map[cas.ID]place, len(b)/(4*lineWeight))}
-	for l, err := range lines(name, b) {
+	index := &index{info: info, objects: make(map[cas.ID]place, len(b)/(4*lineWeight))}
+	for line, err := range lines(name, b) {
 		if err == nil && v.lines.Add(1) > maxLines {
-			err = &Error{name, l.no, 0, errMany}
+			err = &Error{name, line.no, 0, errMany}
 		}
 		if err != nil {
-			v.lines.Add(-x.lines)
+			v.lines.Add(-index.lines)
 			return nil, err
 		}
-		x.lines++
-		if l.id.Kind != signed {
-			if _, twice := x.objects[l.id]; !twice {
-				x.objects[l.id] = place{l.at, len(l.raw), l.no}
+		index.lines++
+		if line.id.Kind != signed {
+			if _, twice := index.objects[line.id]; !twice {
+				index.objects[line.id] = place{line.at, len(line.raw), line.no}
 			}
 			continue
 		}
-		if x.signed == nil {
-			x.signed = make(map[cas.Digest][]cas.Digest)
+		if index.signed == nil {
+			index.signed = make(map[cas.Digest][]cas.Digest)
 		}
 		// More than maxSets are an error when they are requested, so the rest can be dropped.
-		if blobs := x.signed[l.id.Digest]; len(blobs) <= maxSets && !slices.Contains(blobs, l.blob) {
-			x.signed[l.id.Digest] = append(blobs, l.blob)
+		if blobs := index.signed[line.id.Digest]; len(blobs) <= maxSets && !slices.Contains(blobs, line.blob) {
+			index.signed[line.id.Digest] = append(blobs, line.blob)
 		}
 	}
-	return x, nil
+	return index, nil
 }
 
 // buffers provides memory for lines and packs.
@@ -320,12 +321,12 @@ func (v *Vendor) Ref(name string) (cas.ID, error) {
 }
 
 // signatures returns the blob with the signature lines of a document, which may be in several.
-func (v *Vendor) signatures(d cas.Digest) (cas.ID, error) {
+func (v *Vendor) signatures(digest cas.Digest) (cas.ID, error) {
 	var blobs []cas.Digest
-	err := v.search(d, func(_ string, x *index, _ *os.File) (bool, error) {
-		blobs = append(blobs, x.signed[d]...)
+	err := v.search(digest, func(_ string, x *index, _ *os.File) (bool, error) {
+		blobs = append(blobs, x.signed[digest]...)
 		if len(blobs) > maxSets {
-			return false, fmt.Errorf("more than %d sets of signatures of %s", maxSets, d)
+			return false, fmt.Errorf("more than %d sets of signatures of %s", maxSets, digest)
 		}
 		return false, nil
 	})
@@ -333,7 +334,7 @@ func (v *Vendor) signatures(d cas.Digest) (cas.ID, error) {
 		return cas.ID{}, err
 	}
 	if len(blobs) == 0 {
-		return cas.ID{}, fmt.Errorf("signatures of %s: %w", d, errAbsent)
+		return cas.ID{}, fmt.Errorf("signatures of %s: %w", digest, errAbsent)
 	}
 	one := cas.ID{Kind: cas.Blob, Digest: blobs[0]}
 	if len(blobs) == 1 {
@@ -348,13 +349,13 @@ func (v *Vendor) signatures(d cas.Digest) (cas.ID, error) {
 		if cas.Sum(b) != blob {
 			return cas.ID{}, &cas.DamagedError{ID: cas.ID{Kind: cas.Blob, Digest: blob}, Found: cas.Sum(b)}
 		}
-		set, err := manifest.ParseSignatures(b, d)
+		set, err := manifest.ParseSignatures(b, digest)
 		if err != nil {
 			return cas.ID{}, err
 		}
 		sets = append(sets, set)
 	}
-	doc := manifest.Document{ID: d}
+	doc := manifest.Document{ID: digest}
 	if err := doc.Merge(nil, sets...); err != nil {
 		return cas.ID{}, err
 	}

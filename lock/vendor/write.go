@@ -34,25 +34,25 @@ func Write(ctx context.Context, dir string, objects []Object, src cas.Getter) (R
 
 func write(ctx context.Context, dir string, objects []Object, src cas.Getter,
 	hook func(op, name string) error) (Result, error) {
-	p, err := newPlan(objects)
+	plan, err := newPlan(objects)
 	if err != nil {
 		return Result{}, err
 	}
 	if err := makeDirectory(dir); err != nil {
 		return Result{}, err
 	}
-	f, err := openFiles(dir)
+	files, err := openFiles(dir)
 	if err != nil {
 		return Result{}, err
 	}
-	defer f.Root.Close()
-	f.Hook = hook
+	defer files.Root.Close()
+	files.Hook = hook
 	// The old files are read through a Vendor of their own. They are replaced only after everything was read.
-	old, err := newVendor(f)
+	old, err := newVendor(files)
 	if err != nil {
 		return Result{}, err
 	}
-	w := &writer{ctx: ctx, files: f, src: src, old: old, plan: p}
+	w := &writer{ctx: ctx, files: files, src: src, old: old, plan: plan}
 	return w.write()
 }
 
@@ -197,8 +197,8 @@ func (w *writer) stagePacks(packs []pack) error {
 // prefetch gets the objects that packs lack in the order that is cheapest for the source. If it fails for an object,
 // get tries again and returns the error.
 func (w *writer) prefetch(packs []packing) {
-	v, ok := w.src.(cas.Visitor)
-	m, too := w.src.(cas.Misser)
+	visitor, ok := w.src.(cas.Visitor)
+	misser, too := w.src.(cas.Misser)
 	if !ok || !too {
 		return
 	}
@@ -211,11 +211,11 @@ func (w *writer) prefetch(packs []packing) {
 			}
 		}
 	}
-	lacking, err := m.Missing(w.ctx, ids)
+	lacking, err := misser.Missing(w.ctx, ids)
 	if err != nil || len(lacking) > 0 {
 		return // rare, and ends in an error
 	}
-	v.Visit(w.ctx, ids, func(i int, o cas.Object) error {
+	visitor.Visit(w.ctx, ids, func(i int, o cas.Object) error {
 		e := entries[i]
 		b, err := readEntry(o, e)
 		if err == nil {
@@ -233,35 +233,35 @@ func (w *writer) stageAttributes() error {
 }
 
 // create writes the files of a step.
-func (w *writer) create(s step, whole, both []byte) error {
+func (w *writer) create(step step, whole, both []byte) error {
 	w.mu.Lock()
-	w.steps = append(w.steps, s) // first, so that dropUnfinished finds its files
+	w.steps = append(w.steps, step) // first, so that dropUnfinished finds its files
 	w.mu.Unlock()
 	put := func(name string, b []byte) error {
 		return w.files.Create(name, 0o644, func(to *os.File) error { _, err := to.Write(b); return err })
 	}
-	if s.also {
-		if err := put(bothOf(s.name), both); err != nil {
+	if step.also {
+		if err := put(bothOf(step.name), both); err != nil {
 			return err
 		}
 	}
-	return put(tempOf(s.name), whole)
+	return put(tempOf(step.name), whole)
 }
 
-func (w *writer) stagePack(p *packing) (err error) {
-	whole, rest, missing := p.whole, p.rest, p.missing
-	if len(missing) == 0 && bytes.Equal(whole, p.have.file) {
+func (w *writer) stagePack(packing *packing) (err error) {
+	whole, rest, missing := packing.whole, packing.rest, packing.missing
+	if len(missing) == 0 && bytes.Equal(whole, packing.have.file) {
 		return nil
 	}
 	if len(missing) > 0 {
 		buf := buffers.Get().(*[]byte)
 		defer buffers.Put(buf)
-		if whole, err = w.fill(p, (*buf)[:0]); whole == nil || err != nil {
+		if whole, err = w.fill(packing, (*buf)[:0]); whole == nil || err != nil {
 			return err
 		}
 		*buf = whole
 	}
-	s := step{name: p.name, loses: len(rest) > 0, also: len(rest) > 0 && len(missing) > 0}
+	s := step{name: packing.name, loses: len(rest) > 0, also: len(rest) > 0 && len(missing) > 0}
 	var both []byte
 	if s.also {
 		both = append(append(both, whole...), bytes.Join(rest, nil)...)
@@ -282,26 +282,26 @@ func (w *writer) fill(p *packing, whole []byte) ([]byte, error) {
 			whole = append(whole, p.have.good[slot]...)
 			continue
 		}
-		e := &missing[0]
+		entry := &missing[0]
 		missing = missing[1:]
-		if e.Kind == signed {
-			whole = appendSigned(whole, e.Digest, e.blob)
+		if entry.Kind == signed {
+			whole = appendSigned(whole, entry.Digest, entry.blob)
 			continue
 		}
-		b, err := e.bytes, error(nil)
-		if b == nil {
-			b, err = w.get(e)
+		data, err := entry.bytes, error(nil)
+		if data == nil {
+			data, err = w.get(entry)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			w.lacks(e.ID)
+			w.lacks(entry.ID)
 			absent = true
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		whole = appendLine(whole, e.ID, b)
-		e.bytes = nil // others may reuse them now
+		whole = appendLine(whole, entry.ID, data)
+		entry.bytes = nil // others may reuse them now
 	}
 	if absent {
 		return nil, nil
@@ -337,14 +337,14 @@ func getFrom(ctx context.Context, src cas.Getter, e *entry) ([]byte, error) {
 }
 
 // readEntry reads an object and checks that it is the requested one.
-func readEntry(o cas.Object, e *entry) ([]byte, error) {
-	if o.Size != e.size {
-		return nil, sizeError(e, o.Size)
+func readEntry(o cas.Object, entry *entry) ([]byte, error) {
+	if o.Size != entry.size {
+		return nil, sizeError(entry, o.Size)
 	}
-	b := make([]byte, 0, e.size+1)
-	for len(b) <= int(e.size) {
-		n, err := o.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
+	data := make([]byte, 0, entry.size+1)
+	for len(data) <= int(entry.size) {
+		n, err := o.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
 		if err == io.EOF {
 			break
 		}
@@ -352,43 +352,43 @@ func readEntry(o cas.Object, e *entry) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if int64(len(b)) != e.size || cas.Sum(b) != e.Digest {
-		return nil, &cas.DamagedError{ID: e.ID, Found: cas.Sum(b)}
+	if int64(len(data)) != entry.size || cas.Sum(data) != entry.Digest {
+		return nil, &cas.DamagedError{ID: entry.ID, Found: cas.Sum(data)}
 	}
-	return b, nil
+	return data, nil
 }
 
 func sizeError(e *entry, found int64) error {
 	return badObject(e.ID, "it has %d bytes, expected %d", found, e.size)
 }
 
-func (w *writer) stageLarge(e *entry) error {
-	name := largeName(e.ID)
-	n, err := w.files.hashFile(e.ID, name)
-	if err == nil && n != e.size {
-		return sizeError(e, n)
+func (w *writer) stageLarge(entry *entry) error {
+	name := largeName(entry.ID)
+	n, err := w.files.hashFile(entry.ID, name)
+	if err == nil && n != entry.size {
+		return sizeError(entry, n)
 	}
 	if err == nil || !isOurs(err) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	o, err := w.src.Get(w.ctx, e.ID)
+	object, err := w.src.Get(w.ctx, entry.ID)
 	if errors.Is(err, fs.ErrNotExist) {
-		w.lacks(e.ID)
+		w.lacks(entry.ID)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if o.Size != e.size {
-		return errors.Join(sizeError(e, o.Size), o.Close())
+	if object.Size != entry.size {
+		return errors.Join(sizeError(entry, object.Size), object.Close())
 	}
-	o = cas.Verify(cas.Info{ID: e.ID, Size: e.size}, o)
-	defer o.Close()
+	object = cas.Verify(cas.Info{ID: entry.ID, Size: entry.size}, object)
+	defer object.Close()
 	w.mu.Lock()
 	w.steps = append(w.steps, step{name: name})
 	w.mu.Unlock()
 	return w.files.Create(tempOf(name), 0o644, func(to *os.File) error {
-		_, err := io.Copy(to, cas.Until(w.ctx, o))
+		_, err := io.Copy(to, cas.Until(w.ctx, object))
 		return err
 	})
 }

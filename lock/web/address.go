@@ -59,28 +59,28 @@ func IsHost(host string) bool {
 
 // shown returns an address for an error, without secrets: it omits the part after "=" in a query, a query without
 // "=", the user and password, and the fragment.
-func shown(u *url.URL) string {
-	s := u.Scheme + "://"
-	if u.User != nil {
-		s += "…@"
+func shown(address *url.URL) string {
+	text := address.Scheme + "://"
+	if address.User != nil {
+		text += "…@"
 	}
-	if u.Opaque != "" {
-		s = u.Scheme + ":…"
+	if address.Opaque != "" {
+		text = address.Scheme + ":…"
 	}
-	s += u.Host + u.EscapedPath()
-	if u.RawQuery != "" {
-		s += "?"
-		for i, pair := range strings.Split(u.RawQuery, "&") {
+	text += address.Host + address.EscapedPath()
+	if address.RawQuery != "" {
+		text += "?"
+		for i, pair := range strings.Split(address.RawQuery, "&") {
 			if i > 0 {
-				s += "&"
+				text += "&"
 			}
 			if name, _, ok := strings.Cut(pair, "="); ok {
-				s += name + "="
+				text += name + "="
 			}
-			s += "…"
+			text += "…"
 		}
 	}
-	return fault.Clip(s, 300)
+	return fault.Clip(text, 300)
 }
 
 // Shown returns an address for an error or a file, without secrets. raw may be invalid.
@@ -94,3 +94,6 @@ func Shown(raw string) string {
 	}
 	return scheme + "://…"
 }
+
+// Parse reads an address under the rules of this package: https, or http to this machine.
+func Parse(raw string) (*url.URL, error) { return parse(raw, false) }

@@ -42,7 +42,7 @@ type Options struct {
 	Again func(err error, in time.Duration)
 }
 
-// A Client fetches files. It is safe for several goroutines.
+// A Client fetches files. It is safe for concurrent use.
 type Client struct {
 	limits  limits
 	depths  Depths
@@ -68,22 +68,22 @@ func New(o Options) *Client {
 		pauses: []time.Duration{250 * time.Millisecond, time.Second}})
 }
 
-func newClient(o Options, l limits) *Client {
-	c := &Client{limits: l, depths: NewDepths(), options: o, proxy: o.Proxy}
-	if c.limits.depth == nil {
-		c.limits.depth = c.depths.Of
+func newClient(options Options, l limits) *Client {
+	client := &Client{limits: l, depths: NewDepths(), options: options, proxy: options.Proxy}
+	if client.limits.depth == nil {
+		client.limits.depth = client.depths.Of
 	}
-	if c.proxy == nil {
-		c.proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }
+	if client.proxy == nil {
+		client.proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }
 	}
-	for most := range c.direct {
-		c.direct[most] = c.transport(o.Roots, func(_, address string, _ syscall.RawConn) error {
-			return c.mayDial(address, Depth(most))
+	for most := range client.direct {
+		client.direct[most] = client.transport(options.Roots, func(_, address string, _ syscall.RawConn) error {
+			return client.mayDial(address, Depth(most))
 		})
 	}
-	c.proxied = c.transport(o.Roots, nil)
-	c.proxied.Proxy = func(r *http.Request) (*url.URL, error) { return c.proxy(r.URL) }
-	return c
+	client.proxied = client.transport(options.Roots, nil)
+	client.proxied.Proxy = func(r *http.Request) (*url.URL, error) { return client.proxy(r.URL) }
+	return client
 }
 
 func (c *Client) transport(roots *x509.CertPool, control func(string, string, syscall.RawConn) error) *http.Transport {
@@ -159,21 +159,21 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 // once requests an address once, following redirects.
 func (c *Client) once(ctx context.Context, u *url.URL, limit int64) (*body, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := c.start(u)
+	way := c.start(u)
 	var resp *http.Response
 	var err error
 	for resp == nil && err == nil {
-		resp, err = c.step(ctx, w)
+		resp, err = c.step(ctx, way)
 	}
 	if err == nil {
 		var b *body
 		if b, err = c.open(ctx, cancel, resp, limit); err == nil {
-			b.way = w
+			b.way = way
 			return b, nil
 		}
 	}
 	cancel(nil)
-	return nil, w.error(c.unnamed(w, err))
+	return nil, way.error(c.unnamed(way, err))
 }
 
 // start returns a way that begins at an address.
@@ -228,11 +228,11 @@ func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 	return nil, w.follow(resp.Header.Get("Location"), c.options.PlainHTTP)
 }
 
-// request makes a request at the end of w, and records how deep inside it was.
-func (c *Client) request(req *http.Request, w *way) (*http.Response, error) {
-	said, ip, saidSo := c.depths.named(w.at.Hostname())
-	most := w.most
-	if said == DepthLocal && w.from != nil && hostPort(w.at) != w.home {
+// request makes a request at the end of way, and records how deep inside it was.
+func (c *Client) request(req *http.Request, way *way) (*http.Response, error) {
+	said, ip, saidSo := c.depths.named(way.at.Hostname())
+	most := way.most
+	if said == DepthLocal && way.from != nil && hostPort(way.at) != way.home {
 		most = min(most, DepthPrivate)
 	}
 	if saidSo {
@@ -240,7 +240,7 @@ func (c *Client) request(req *http.Request, w *way) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	proxy, err := c.proxy(w.at)
+	proxy, err := c.proxy(way.at)
 	if err != nil {
 		return nil, &ConnectError{Err: errProxy}
 	}
@@ -264,7 +264,7 @@ func (c *Client) request(req *http.Request, w *way) (*http.Response, error) {
 		return nil, c.unanswered(ctx, connected, proxy, err)
 	}
 	// From here on, no deeper inside than here.
-	w.most = min(w.most, reached)
+	way.most = min(way.most, reached)
 	return resp, nil
 }
 
@@ -355,7 +355,8 @@ func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp 
 	var err error
 	switch coding := resp.Header.Values("Content-Encoding"); {
 	case resp.StatusCode != http.StatusOK:
-		err = &StatusError{resp.StatusCode, RetryAfter(resp.Header)}
+		asked := strings.ToLower(resp.Header.Get("WWW-Authenticate"))
+		err = &StatusError{resp.StatusCode, RetryAfter(resp.Header), strings.HasPrefix(asked, "bearer")}
 	case len(coding) > 1 || len(coding) == 1 && !strings.EqualFold(coding[0], "identity"):
 		err = &AnswerError{errEncoded}
 	case resp.ContentLength < 0 && len(resp.TransferEncoding) == 0:

@@ -42,9 +42,9 @@ func (e *Error) Fault() *fault.Error {
 	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
 		return fault.Of(e.Err)
 	}
-	f := fault.New(fault.Registry, "%s", e).From(e).On("url", e.URL)
+	failure := fault.New(fault.Registry, "%s", e).From(e).On("url", e.URL)
 	if e.From != "" {
-		f.On("from", e.From)
+		failure.On("from", e.From)
 	}
 	var (
 		refused *RefusedError
@@ -55,17 +55,17 @@ func (e *Error) Fault() *fault.Error {
 	)
 	switch {
 	case errors.As(e.Err, &refused):
-		refused.explain(f, e.From != "")
+		refused.explain(failure, e.From != "")
 	case errors.As(e.Err, &connect):
-		connect.explain(f)
+		connect.explain(failure)
 	case errors.As(e.Err, &status):
-		status.explain(f)
+		status.explain(failure, e.URL)
 	case errors.As(e.Err, &limit):
-		f.Code = fault.Limit
+		failure.Code = fault.Limit
 	case errors.As(e.Err, &slow):
-		f.Code = fault.Timeout
+		failure.Code = fault.Timeout
 	}
-	return f
+	return failure
 }
 
 // A Reason is why an address is refused.
@@ -113,21 +113,21 @@ func (e *RefusedError) Error() string {
 
 // explain fills in a fault. An address from a server or a name service is refused; an address from the user is a
 // mistake.
-func (e *RefusedError) explain(f *fault.Error, redirected bool) {
-	f.On("reason", string(e.Reason)).Code = fault.Policy
+func (e *RefusedError) explain(failure *fault.Error, redirected bool) {
+	failure.On("reason", string(e.Reason)).Code = fault.Policy
 	if e.Plain {
-		f.Because("http addresses lead to this machine only, unless --plain-http allows every host").
+		failure.Because("http addresses lead to this machine only, unless --plain-http allows every host").
 			Try("--plain-http")
 	}
 	switch {
 	case !redirected && e.Reason != Inside:
-		f.Code = fault.Validation
+		failure.Code = fault.Validation
 	case e.Unnamed != "":
-		f.Because(
+		failure.Because(
 			"a project must not make rye connect to this machine or a private network unless your policy names the host:",
 			"inside: ["+strconv.Quote(e.Unnamed)+"]").On("inside", e.Unnamed).Try("rye docs policy")
 	case e.Reason == Inside:
-		f.Because("only an address that you give yourself may lead to this machine or a private network")
+		failure.Because("only an address that you give yourself may lead to this machine or a private network")
 	}
 }
 
@@ -153,20 +153,20 @@ func (e *ConnectError) Error() string {
 	return "cannot connect: " + fault.Clip(e.Err.Error(), 300)
 }
 
-func (e *ConnectError) explain(f *fault.Error) {
-	f.Code = fault.Unavailable
+func (e *ConnectError) explain(failure *fault.Error) {
+	failure.Code = fault.Unavailable
 	if e.Proxy != "" {
-		f.On("proxy", e.Proxy)
+		failure.On("proxy", e.Proxy)
 	}
 	if e.plain() {
-		f.Code = fault.Policy
-		f.On("reason", string(NotHTTPS)).
+		failure.Code = fault.Policy
+		failure.On("reason", string(NotHTTPS)).
 			Because("http addresses lead to this machine only, unless --plain-http allows every host").
 			Try("--plain-http")
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](e); ok {
-		f.Code = fault.Policy
-		f.On("reason", "certificate").
+		failure.Code = fault.Policy
+		failure.On("reason", "certificate").
 			Because(
 				"this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
 	}
@@ -178,6 +178,7 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 type StatusError struct {
 	Status     int
 	RetryAfter time.Duration // the wait that the server requests, at most a day
+	Bearer     bool          // the server asks for a bearer token, as those of tools do
 }
 
 func (e *StatusError) Error() string {
@@ -191,21 +192,25 @@ func (e *StatusError) Error() string {
 	return s
 }
 
-func (e *StatusError) explain(f *fault.Error) {
-	f.On("status", e.Status)
+func (e *StatusError) explain(failure *fault.Error, url string) {
+	failure.On("status", e.Status)
 	if e.RetryAfter > 0 {
-		f.On("retry_after", int64(e.RetryAfter/time.Second))
+		failure.On("retry_after", int64(e.RetryAfter/time.Second))
 	}
 	switch {
 	case errors.Is(e, fs.ErrNotExist):
-		f.Code = fault.NotFound
+		failure.Code = fault.NotFound
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
-		f.Code = fault.AuthRequired
-		f.Because("rye sends no credentials")
+		failure.Code = fault.AuthRequired
+		failure.Because("rye sends no credentials")
+		if e.Bearer {
+			failure.Because("if it is an MCP server, such as one of rye serve, add it as one").
+				Try("rye mcp add NAME --http " + fault.Quote(url))
+		}
 	case e.Status == http.StatusTooManyRequests:
-		f.Code = fault.RateLimited
+		failure.Code = fault.RateLimited
 	case e.Status >= 500:
-		f.Code = fault.Unavailable
+		failure.Code = fault.Unavailable
 	}
 }
 

@@ -34,18 +34,19 @@ type Depths struct{ v4, v6 []block }
 
 // NewDepths returns the ranges by which Get determines depths.
 func NewDepths() Depths {
-	var d Depths
-	d.v4 = append(d.v4, blocks(DepthLocal, "127.0.0.0/8", "169.254.0.0/16")...)
-	d.v4 = append(d.v4, blocks(DepthPrivate, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
+	var depths Depths
+	depths.v4 = append(depths.v4, blocks(DepthLocal, "127.0.0.0/8", "169.254.0.0/16")...)
+	depths.v4 = append(depths.v4, blocks(DepthPrivate, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
+		"100.64.0.0/10",
 		"198.18.0.0/15")...)
-	d.v4 = append(d.v4, blocks(DepthNowhere, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+	depths.v4 = append(depths.v4, blocks(DepthNowhere, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
 		"198.51.100.0/24", "203.0.113.0/24",
 		"224.0.0.0/4", "240.0.0.0/4")...)
-	d.v6 = append(d.v6, blocks(DepthLocal, "::1/128", "fe80::/10")...)
-	d.v6 = append(d.v6, blocks(DepthPrivate, "fc00::/7", "fec0::/10", "64:ff9b:1::/48")...)
-	d.v6 = append(d.v6, blocks(DepthNowhere, "2001::/23", "2001:db8::/32", "3fff::/20")...)
-	d.v6 = append(d.v6, blocks(DepthPublic, "2000::/3")...)
-	return d
+	depths.v6 = append(depths.v6, blocks(DepthLocal, "::1/128", "fe80::/10")...)
+	depths.v6 = append(depths.v6, blocks(DepthPrivate, "fc00::/7", "fec0::/10", "64:ff9b:1::/48")...)
+	depths.v6 = append(depths.v6, blocks(DepthNowhere, "2001::/23", "2001:db8::/32", "3fff::/20")...)
+	depths.v6 = append(depths.v6, blocks(DepthPublic, "2000::/3")...)
+	return depths
 }
 
 // Of returns the depth of an address.

@@ -11,18 +11,18 @@ import (
 // dial. It returns none if a proxy is used, which resolves the name itself. A server without an allowed address is
 // refused as in Get.
 func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error) {
-	u, err := parse(address, c.options.PlainHTTP)
+	target, err := parse(address, c.options.PlainHTTP)
 	if err != nil {
 		return nil, &Error{URL: Shown(address), Err: err}
 	}
-	w := c.start(u)
-	fail := func(err error) ([]netip.Addr, error) { return nil, w.error(c.unnamed(w, err)) }
-	if said, ip, ok := c.depths.named(u.Hostname()); ok {
-		if err := within(said, w.most, ip); err != nil {
+	way := c.start(target)
+	fail := func(err error) ([]netip.Addr, error) { return nil, way.error(c.unnamed(way, err)) }
+	if said, ip, ok := c.depths.named(target.Hostname()); ok {
+		if err := within(said, way.most, ip); err != nil {
 			return fail(err)
 		}
 	}
-	proxy, err := c.proxy(u)
+	proxy, err := c.proxy(target)
 	if err != nil {
 		return fail(&ConnectError{Err: errProxy})
 	}
@@ -32,7 +32,7 @@ func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error
 	resolver := cmp.Or(c.limits.resolver, net.DefaultResolver)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.connect, &SlowError{Connecting, c.limits.connect})
 	defer cancel()
-	all, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
+	all, err := resolver.LookupNetIP(ctx, "ip", target.Hostname())
 	// The resolver may return before it notices the cancelled context.
 	if ctx.Err() != nil {
 		return fail(context.Cause(ctx))
@@ -43,7 +43,7 @@ func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error
 	var may []netip.Addr
 	for _, a := range all {
 		a = a.Unmap()
-		if no := within(c.limits.depth(a), w.most, a); no == nil {
+		if no := within(c.limits.depth(a), way.most, a); no == nil {
 			may = append(may, a)
 		} else if err == nil {
 			err = no

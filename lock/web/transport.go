@@ -17,20 +17,20 @@ type stepKey struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	w := t.start(req.URL)
+	started := t.start(req.URL)
 	if from := req.Response; from != nil && from.Request != nil {
 		if before, ok := from.Request.Context().Value(stepKey{}).(*way); ok {
-			w = &way{from: before.at, at: req.URL, home: before.home, most: before.most, steps: before.steps + 1}
+			started = &way{from: before.at, at: req.URL, home: before.home, most: before.most, steps: before.steps + 1}
 		}
 	}
-	resp, err := t.request(req, w)
+	resp, err := t.request(req, started)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		return nil, w.error(t.unnamed(w, err))
+		return nil, started.error(t.unnamed(started, err))
 	}
 	// The http.Client passes this on to the next step's request.
-	resp.Request = req.WithContext(context.WithValue(req.Context(), stepKey{}, w))
+	resp.Request = req.WithContext(context.WithValue(req.Context(), stepKey{}, started))
 	return resp, nil
 }

@@ -276,6 +276,7 @@ func TestStatus(t *testing.T) {
 		{404, nil, "the server answered 404 Not Found", 0},
 		{410, nil, "the server answered 410 Gone", 0},
 		{401, nil, "the server answered 401 Unauthorized", 0},
+		{401, http.Header{"Www-Authenticate": {`Bearer realm="rye"`}}, "the server answered 401 Unauthorized", 0},
 		{204, nil, "the server answered 204 No Content", 0},
 		{599, nil, "the server answered 599", 0},
 		{429, at("120"), "the server answered 429 Too Many Requests, retry after 2m0s", 2 * time.Minute},
@@ -289,7 +290,7 @@ func TestStatus(t *testing.T) {
 		_, _, err := w.Get(t.Context(), w.url("public.example", "/a"), 9)
 		var status *StatusError
 		if !errors.As(err, &status) || status.Error() != c.want || status.RetryAfter != c.after ||
-			status.Status != c.code {
+			status.Status != c.code || status.Bearer != (c.header.Get("WWW-Authenticate") != "") {
 			t.Errorf("%d: %v, want %s", c.code, err, c.want)
 		}
 		if errors.Is(err, fs.ErrNotExist) != (c.code == 404 || c.code == 410) {

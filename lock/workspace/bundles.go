@@ -21,7 +21,11 @@ import (
 
 // Finder finds the bundles that this workspace can see.
 func (w *Workspace) Finder() *find.Finder {
-	f := &find.Finder{Dir: w.Dir, Project: w.Root.Root, Now: w.Now(), Store: func() (*disk.Store, error) {
+	project := w.Root.Root
+	if dir := find.PluginDir(w.Dir); len(dir) > len(project) {
+		project = dir // the nearer one
+	}
+	f := &find.Finder{Dir: w.Dir, Project: project, Now: w.Now(), Store: func() (*disk.Store, error) {
 		return w.OpenStore(false)
 	},
 		Keep: w.Keep, Warn: w.Warn, Below: w.Below}
@@ -41,7 +45,7 @@ func (w *Workspace) Space() (*install.Space, error) {
 	if w.State.Err != nil {
 		return nil, w.State.Err
 	}
-	space := &install.Space{Dir: s.Path, Journal: w.journal(), Now: w.Now}
+	space := &install.Space{Dir: s.Path, Journal: w.Journal(), Now: w.Now}
 	if s := w.DiskStore(); s != nil {
 		space.Store = s
 	}
@@ -65,30 +69,31 @@ func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Re
 
 // required returns the spaces of a bundle that another bundle requires: the locked one in a project, otherwise the
 // installed one.
-func (w *Workspace) required(ctx context.Context, id string, r manifest.Require) ([]*ai.Space, bundle.Need, error) {
-	need := bundle.Need{Bundle: r.BundleID, Version: r.Version}
-	allowed, err := semver.Parse(r.Version)
+func (w *Workspace) required(ctx context.Context, id string, require manifest.Require) ([]*ai.Space, bundle.Need,
+	error) {
+	need := bundle.Need{Bundle: require.BundleID, Version: require.Version}
+	allowed, err := semver.Parse(require.Version)
 	if err != nil {
 		return nil, need, err
 	}
-	if l := w.ProjectLock(); l != nil && l.Old.Bundle(r.BundleID) != nil {
-		if need.Found = l.Old.Bundle(r.BundleID).Version; allowed.Contains(need.Found) {
+	if l := w.ProjectLock(); l != nil && l.Old.Bundle(require.BundleID) != nil {
+		if need.Found = l.Old.Bundle(require.BundleID).Version; allowed.Contains(need.Found) {
 			need.Met = true
-			spaces, err := w.lockedBelow(ctx, l, r.BundleID)
+			spaces, err := w.lockedBelow(ctx, l, require.BundleID)
 			return spaces, need, err
 		}
-		w.note("%q requires %q %s, but %s is locked", id, r.BundleID, r.Version, need.Found)
+		w.note("%q requires %q %s, but %s is locked", id, require.BundleID, require.Version, need.Found)
 	}
-	at, err := w.Finder().Current(r.BundleID)
+	at, err := w.Finder().Current(require.BundleID)
 	switch {
 	case err != nil:
 		return nil, need, err
 	case at == nil:
-		w.note("%q, which %q requires, is not installed", r.BundleID, id)
+		w.note("%q, which %q requires, is not installed", require.BundleID, id)
 		return nil, need, nil
 	}
 	if need.Found = at.Version; !allowed.Contains(at.Version) {
-		w.note("%q requires %q %s, but %s is installed", id, r.BundleID, r.Version, at.Version)
+		w.note("%q requires %q %s, but %s is installed", id, require.BundleID, require.Version, at.Version)
 		return nil, need, nil
 	}
 	need.Met = true
@@ -99,7 +104,7 @@ func (w *Workspace) required(ctx context.Context, id string, r manifest.Require)
 	if err != nil {
 		return nil, need, err
 	}
-	s, err := space.Open(ctx, r.BundleID)
+	s, err := space.Open(ctx, require.BundleID)
 	return []*ai.Space{s}, need, err
 }
 
@@ -116,18 +121,18 @@ func (w *Workspace) ProjectLock() *Lock {
 }
 
 // lockedBelow returns the spaces of a locked bundle and of all that it requires.
-func (w *Workspace) lockedBelow(ctx context.Context, l *Lock, id string) (spaces []*ai.Space, err error) {
-	objects, err := l.Objects()
+func (w *Workspace) lockedBelow(ctx context.Context, lock *Lock, id string) (spaces []*ai.Space, err error) {
+	objects, err := lock.Objects()
 	if err != nil {
 		return nil, err
 	}
-	if l.Vendor != nil {
-		w.Keep(l.Vendor)
+	if lock.Vendor != nil {
+		w.Keep(lock.Vendor)
 	}
 	seen := map[string]bool{}
 	var add func(id string) error
 	add = func(id string) error {
-		line := l.Old.Bundle(id)
+		line := lock.Old.Bundle(id)
 		if seen[id] || line == nil {
 			return nil
 		}
@@ -151,33 +156,33 @@ func (w *Workspace) lockedBelow(ctx context.Context, l *Lock, id string) (spaces
 // Listing returns the listing that decides on v1 signatures: such a signature counts only if an admitted manifest, of
 // v2 or of the first format, lists the item. The manifests below dirs are read when the first such signature is
 // checked.
-func Listing(ctx context.Context, t *trust.Trust, dirs ...string) *bundle.Listing {
+func Listing(ctx context.Context, trusted *trust.Trust, dirs ...string) *bundle.Listing {
 	all := sync.OnceValue(func() (found []func(cas.Digest) bool) {
 		for _, dir := range dirs {
 			ids, _ := find.InProjectIDs(dir)
 			for _, id := range ids {
-				if lists := listedBy(ctx, t, dir, id); lists != nil {
+				if lists := listedBy(ctx, trusted, dir, id); lists != nil {
 					found = append(found, lists)
 				}
 			}
 		}
 		return found
 	})
-	return &bundle.Listing{Trust: t.Exam(), Listed: func(d cas.Digest) bool {
+	return &bundle.Listing{Trust: trusted.Exam(), Listed: func(d cas.Digest) bool {
 		return slices.ContainsFunc(all(), func(lists func(cas.Digest) bool) bool { return lists(d) })
 	}}
 }
 
 // listedBy returns a function that reports whether a manifest lists an item, or nil if the policy doesn't admit the
 // manifest.
-func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Digest) bool {
+func listedBy(ctx context.Context, trusted *trust.Trust, dir, id string) func(cas.Digest) bool {
 	if first, err := find.IsV1(dir, id); err != nil || first {
 		space, err := ai.OpenDir(dir, id, ai.Project)
 		if err != nil {
 			return nil
 		}
 		defer space.Close()
-		r, err := legacy.List(ctx, space.FS, id, legacy.Options{Trust: t.Exam()})
+		r, err := legacy.List(ctx, space.FS, id, legacy.Options{Trust: trusted.Exam()})
 		if err != nil {
 			return nil
 		}
@@ -187,7 +192,7 @@ func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Dige
 	if err != nil {
 		return nil
 	}
-	e, err := t.Exam().ExamineDocument(&read.Document, read.Expires, policy.ToUse)
+	e, err := trusted.Exam().ExamineDocument(&read.Document, read.Expires, policy.ToUse)
 	if err != nil || !e.Decision.Allowed {
 		return nil
 	}

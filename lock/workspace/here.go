@@ -104,18 +104,19 @@ func (p *present) read(ctx context.Context, want lockfile.Bundle) (*bundle.Bundl
 // Bring implements relock.Sources and fetches nothing. It returns an *OfflineError if only
 // the pinned items of a bundle are here.
 func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space) (*bundle.Bundle, error) {
-	b, err := p.read(ctx, want)
+	bundle, err := p.read(ctx, want)
 	if err != nil {
 		return nil, err
 	}
-	if b.BundleID != want.ID || b.Version != want.Version {
-		return nil, sources.Mismatch("version", want.ID+"@"+want.Version, b.BundleID+"@"+b.Version)
+	if bundle.BundleID != want.ID || bundle.Version != want.Version {
+		return nil, sources.Mismatch("version", want.ID+"@"+want.Version, bundle.BundleID+"@"+bundle.Version)
 	}
-	if _, err := p.verify.Admit(b); err != nil {
-		return nil, &sources.Error{ID: want.ID, Version: want.Version, Where: want.Source.Where, Err: err}
+	if _, err := p.verify.Admit(bundle); err != nil {
+		return nil, &sources.Error{ID: want.ID, Version: want.Version, Where: want.Source.Where,
+			Err: sources.Unadmitted(bundle, err)}
 	}
-	p.l.Listed.add(b)
-	lacking, err := p.l.absent(ctx, b)
+	p.l.Listed.add(bundle)
+	lacking, err := p.l.absent(ctx, bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space
 		return nil, &sources.OfflineError{Address: want.Source.Where, ID: want.ID, Version: want.Version,
 			Missing: lacking}
 	}
-	return b, nil
+	return bundle, nil
 }
 
 // absent lists the files of a bundle that are neither in the store nor in .ai/vendor. Call Objects first.

@@ -41,12 +41,12 @@ type UnreadBundle struct {
 // project with rye.yaml the user's space counts only with AllowUser, so that everything that runs there is in the
 // project or locked.
 func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
-	v := &Items{Root: w.Root}
-	if v.Trust, err = w.Policy(); err != nil && !trust.IsMissing(err) {
+	items := &Items{Root: w.Root}
+	if items.Trust, err = w.Policy(); err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
 	withUser := w.UserCounts()
-	if v.Trust != nil {
+	if items.Trust != nil {
 		var dirs []string
 		if w.Root.Root != "" {
 			dirs = append(dirs, w.Root.Root)
@@ -54,38 +54,38 @@ func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 		if withUser {
 			dirs = append(dirs, w.User.Path)
 		}
-		v.Asked = Listing(ctx, v.Trust, dirs...)
+		items.Asked = Listing(ctx, items.Trust, dirs...)
 	}
 	defer func() {
 		if err != nil {
-			v.Close()
+			items.Close()
 		}
 	}()
 	var spaces []*ai.Space
 	if w.Root.Root != "" {
-		if v.Project, err = openSpace(w.Root.DotAI(), ai.Project); err != nil {
+		if items.Project, err = openSpace(w.Root.DotAI(), ai.Project); err != nil {
 			return nil, err
 		}
 	}
 	if withUser {
-		if v.User, err = openSpace(w.UserSpace().Path, ai.User); err != nil {
+		if items.User, err = openSpace(w.UserSpace().Path, ai.User); err != nil {
 			return nil, err
 		}
 	}
-	spaces = slices.DeleteFunc([]*ai.Space{find.LibrarySpace(), v.Project, v.User}, func(s *ai.Space) bool {
+	spaces = slices.DeleteFunc([]*ai.Space{find.LibrarySpace(), items.Project, items.User}, func(s *ai.Space) bool {
 		return s == nil
 	})
 	if w.Root.Root != "" {
-		spaces = w.addLocked(ctx, v, spaces)
+		spaces = w.addLocked(ctx, items, spaces)
 	} else if spaces, err = w.addInstalled(ctx, spaces); err != nil {
 		return nil, err
 	}
-	view, admit, err := w.OpenView(ctx, v.Trust, v.Asked, spaces...)
+	view, admit, err := w.OpenView(ctx, items.Trust, items.Asked, spaces...)
 	if err != nil {
 		return nil, err
 	}
-	v.Editor = &edit.Editor{View: view, Admit: admit, Now: w.Now}
-	return v, nil
+	items.Editor = &edit.Editor{View: view, Admit: admit, Now: w.Now}
+	return items, nil
 }
 
 // UserCounts reports whether items of the user's space are visible.
@@ -98,14 +98,14 @@ func (w *Workspace) UserCounts() bool {
 // admitted. A zero Workspace will do.
 func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.Listing,
 	spaces ...*ai.Space) (*ai.View, *ai.Admitter, error) {
-	o := ai.Options{Spaces: spaces}
+	options := ai.Options{Spaces: spaces}
 	if asked != nil { // a nil pointer would not be a nil interface
-		o.Trust = asked
+		options.Trust = asked
 	}
 	if t != nil {
-		o.MayOverride = t.Root.Side.Policy.MayOverride
+		options.MayOverride = t.Root.Side.Policy.MayOverride
 	}
-	v, err := ai.NewView(ctx, o)
+	v, err := ai.NewView(ctx, options)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +113,7 @@ func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.
 	if w.Extractors != nil {
 		w.Extractors(v.Warnings())
 	}
-	return v, ai.NewAdmitter(v, o.Trust), nil
+	return v, ai.NewAdmitter(v, options.Trust), nil
 }
 
 // openSpace opens a directory of items, or returns nil if it doesn't exist.
@@ -173,13 +173,13 @@ func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai
 
 // addLocked adds the bundles of the project's lock. An unreadable bundle or lock causes a warning, because items must
 // stay visible so that the user can repair them. Commands that judge items check Unread.
-func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space) []*ai.Space {
-	v.Lock = w.LockIn(w.Root.Root, w.Root.DotAI())
-	if err := v.Lock.ReadLock(false); err != nil {
+func (w *Workspace) addLocked(ctx context.Context, items *Items, spaces []*ai.Space) []*ai.Space {
+	items.Lock = w.LockIn(w.Root.Root, w.Root.DotAI())
+	if err := items.Lock.ReadLock(false); err != nil {
 		w.Warn("", err)
 	}
-	if v.User == nil {
-		switch taken, err := v.Lock.TakenOver(ctx); {
+	if items.User == nil {
+		switch taken, err := items.Lock.TakenOver(ctx); {
 		case err != nil:
 			w.Warn("items of the user's space in the lock", err)
 		case taken != nil:
@@ -187,32 +187,32 @@ func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space)
 		}
 	}
 	lines := w.Bundles
-	if lines == nil && v.Lock.Old != nil {
-		lines = v.Lock.Old.Bundles
+	if lines == nil && items.Lock.Old != nil {
+		lines = items.Lock.Old.Bundles
 	}
 	if len(lines) == 0 {
 		return spaces
 	}
-	objects, err := v.Lock.Objects()
+	objects, err := items.Lock.Objects()
 	if err != nil {
 		w.Warn("the bundles of the lock", err)
 		for _, line := range lines {
-			v.Unread = append(v.Unread, UnreadBundle{line, err})
+			items.Unread = append(items.Unread, UnreadBundle{line, err})
 		}
 		return spaces
 	}
-	if v.Asked != nil {
-		v.Lock.Listed.Beside(v.Asked)
+	if items.Asked != nil {
+		items.Lock.Listed.Beside(items.Asked)
 	}
 	for _, line := range lines {
 		b, err := readBundle(ctx, objects, line)
 		if err != nil {
 			w.Warn("the bundle \""+line.ID+"\"", err)
-			v.Unread = append(v.Unread, UnreadBundle{line, err})
+			items.Unread = append(items.Unread, UnreadBundle{line, err})
 			continue
 		}
-		v.Lock.Listed.AddAdmitted(v.Trust, b)
-		if s := v.Lock.space(ctx, objects, b); s != nil {
+		items.Lock.Listed.examine(items.Trust, b, "rye update")
+		if s := items.Lock.space(ctx, objects, b); s != nil {
 			spaces = append(spaces, s)
 		}
 	}
@@ -231,19 +231,19 @@ func readBundle(ctx context.Context, objects lock.Source, line lockfile.Bundle) 
 
 // space returns the space of all items of a bundle if the store has all of its files. Otherwise it returns the pinned
 // items alone, since .ai/vendor has no other files, or nil if no item is pinned.
-func (l *Lock) space(ctx context.Context, objects lock.Source, b *bundle.Bundle) *ai.Space {
-	all := relock.BundleSpace(ctx, objects, b)
+func (l *Lock) space(ctx context.Context, objects lock.Source, bundle *bundle.Bundle) *ai.Space {
+	all := relock.BundleSpace(ctx, objects, bundle)
 	if s, err := l.OpenStore(false); err == nil {
-		ids := make([]cas.ID, len(b.Files))
-		for i := range b.Files {
-			ids[i] = cas.ID{Kind: cas.Blob, Digest: b.Files[i].Digest}
+		ids := make([]cas.ID, len(bundle.Files))
+		for i := range bundle.Files {
+			ids[i] = cas.ID{Kind: cas.Blob, Digest: bundle.Files[i].Digest}
 		}
 		if missing, err := s.Missing(ctx, ids); err == nil && len(missing) == 0 {
 			return all
 		}
 	}
 	set, err := l.Set(ctx)
-	if err != nil || set.Bundle(b.BundleID) == nil || set.Bundle(b.BundleID).ID != b.ID {
+	if err != nil || set.Bundle(bundle.BundleID) == nil || set.Bundle(bundle.BundleID).ID != bundle.ID {
 		return all
 	}
 	if i := slices.IndexFunc(set.Spaces(), func(s *ai.Space) bool { return s.Label == all.Label }); i >= 0 {

@@ -152,7 +152,7 @@ func (l *Lock) Current() (*Lock, error) {
 
 // Open reads the policy, opens the store and connects the sources of bundles.
 func (l *Lock) Open() (err error) {
-	if l.Trust, err = l.Policy(); err != nil {
+	if l.Trust, err = l.Trusting(); err != nil {
 		return err
 	}
 	store, err := l.OpenStore(true)
@@ -195,10 +195,13 @@ func (s careful) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 
 // connect prepares fetching bundles and packages into a store.
 func (l *Lock) connect(store install.Store) (err error) {
+	if l.State.Err != nil {
+		return l.State.Err
+	}
 	l.Into = store
-	o := sources.Options{
+	options := sources.Options{
 		Dir: l.Dir, Requires: l.Yaml.Requires, Store: store, Verify: bundle.VerifyOptions{Trust: l.Exam()},
-		Journal: l.journal(), Now: l.Now, Progress: func(n int64) {
+		Journal: l.Journal(), Now: l.Now, Progress: func(n int64) {
 			if l.Progress != nil {
 				l.Progress(n)
 			}
@@ -209,22 +212,22 @@ func (l *Lock) connect(store install.Store) (err error) {
 		// are allowed.
 		client := web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP,
 			Inside: slices.Concat(l.Trust.Root.Side.Policy.Sections().Inside, l.Typed), Again: l.Retried})
-		if o.Git, err = l.git(client); err != nil {
+		if options.Git, err = l.git(client); err != nil {
 			return err
 		}
-		o.Fetch, o.OCI = client, l.OCI
-		o.OCI.Transport, o.OCI.PlainHTTP, o.OCI.Again = client.Transport(), l.PlainHTTP, l.Retried
+		options.Fetch, options.OCI = client, l.OCI
+		options.OCI.Transport, options.OCI.PlainHTTP, options.OCI.Again = client.Transport(), l.PlainHTTP, l.Retried
 	}
 	image := func(r ryeyaml.Requirement) bool { _, is := r.Source.OCI(); return is }
 	if l.Cache.Err == nil {
-		o.Spool = filepath.Join(l.Cache.Path, "oci")
+		options.Spool = filepath.Join(l.Cache.Path, "oci")
 	} else if slices.ContainsFunc(l.Yaml.Requires, image) {
 		return l.Cache.Err
 	}
-	l.Sources = sources.New(o)
-	from := fetch.Options{Dir: l.Dir, From: l.Yaml.Packages, Store: store, Progress: o.Progress}
-	if o.Fetch != nil {
-		from.Fetch = o.Fetch
+	l.Sources = sources.New(options)
+	from := fetch.Options{Dir: l.Dir, From: l.Yaml.Packages, Store: store, Progress: options.Progress}
+	if options.Fetch != nil {
+		from.Fetch = options.Fetch
 	}
 	v, err := l.Vendored()
 	if v != nil {
@@ -298,19 +301,19 @@ func (l *Lock) view(ctx context.Context, seen *nofollow.Seen, system []*ai.Space
 // Objects returns the source of the lock's objects: .ai/vendor, then the store if there is one. If .ai/vendor is
 // complete, an unreadable store doesn't matter.
 func (l *Lock) Objects() (lock.Source, error) {
-	v, err := l.Vendored()
+	vendor, err := l.Vendored()
 	if err != nil {
 		return nil, err
 	}
 	s, err := l.OpenStore(false)
 	switch {
-	case err == nil && v != nil:
-		return lock.First(v, s), nil
+	case err == nil && vendor != nil:
+		return lock.First(vendor, s), nil
 	case err == nil:
 		return s, nil
-	case v != nil:
+	case vendor != nil:
 		l.Detail("the store", err)
-		return v, nil
+		return vendor, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return lock.First(), nil
 	}
@@ -367,18 +370,18 @@ func (l *Lock) Write(made *relock.Made) error {
 	if err := os.MkdirAll(l.Dir, mode); err != nil {
 		return err
 	}
-	d, err := osfile.OpenDir(l.Dir, mode)
+	folder, err := osfile.OpenDir(l.Dir, mode)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer folder.Close()
 	// A lock that another process has written meanwhile isn't overwritten.
-	if now, err := d.Read(lockfile.Name, lockfile.MaxBytes); err != nil {
+	if now, err := folder.Read(lockfile.Name, lockfile.MaxBytes); err != nil {
 		return err
 	} else if (now != nil || !l.id.IsZero()) && cas.Sum(now) != l.id {
 		return fault.New(fault.Conflict, "another process changed %q meanwhile", l.LockPath()).Try("rye lock")
 	}
-	if err := d.WriteTo(lockfile.Name, 0o644, l.id.IsZero(), made.Write); err != nil {
+	if err := folder.WriteTo(lockfile.Name, 0o644, l.id.IsZero(), made.Write); err != nil {
 		return err
 	}
 	l.id = made.ID

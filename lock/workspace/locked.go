@@ -35,18 +35,18 @@ func (w *Workspace) LockFault(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := fault.New(fault.LockMismatch, "%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")).From(err).
+	failure := fault.New(fault.LockMismatch, "%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")).From(err).
 		Try("git restore "+fault.Quote(w.Show(path))).On("path", path)
 	if line, ok := fault.Of(err).Details["line"]; ok {
-		f.On("line", line)
+		failure.On("line", line)
 	}
 	if _, ok := errors.AsType[*lockfile.MergeError](err); ok {
-		f.Hint = []string{"rye lock --resolve"}
+		failure.Hint = []string{"rye lock --resolve"}
 	}
 	if _, ok := errors.AsType[*canon.VersionError](err); ok {
-		f.Code, f.Hint = fault.VersionMismatch, []string{"rye version"}
+		failure.Code, failure.Hint = fault.VersionMismatch, []string{"rye version"}
 	}
-	return f
+	return failure
 }
 
 // countV1 counts the v1 locks, unreadable ones too.
@@ -80,7 +80,7 @@ func (l *Lock) LockAgain(names []string) string {
 // Outlived lists the items of the project or the user that the lock pins by a key that no longer counts, as after a
 // rotation. If another key signs them, the new lock is weaker.
 func (l *Lock) Outlived() (refs []string) {
-	t, err := l.Policy()
+	trusted, err := l.Policy()
 	if err != nil || l.Old == nil {
 		return nil
 	}
@@ -90,8 +90,8 @@ func (l *Lock) Outlived() (refs []string) {
 			continue
 		}
 		if slices.ContainsFunc(p.Signers, func(f key.Fingerprint) bool {
-			k, ok := t.Root.Side.Policy.Key(f)
-			return !ok || t.Root.Side.KeyFault(k, t.Now) != policy.Admitted
+			k, ok := trusted.Root.Side.Policy.Key(f)
+			return !ok || trusted.Root.Side.KeyFault(k, trusted.Now) != policy.Admitted
 		}) {
 			refs = append(refs, p.Ref.String())
 		}

@@ -29,7 +29,7 @@ func mergedSides(b []byte) []*lockfile.Lock {
 // it has the higher version, and of everything else the line of the first side that has it. Items are pinned again,
 // except those of the user's space.
 func (l *Lock) Merged() (*lockfile.Lock, error) {
-	m := &lockfile.Lock{}
+	merged := &lockfile.Lock{}
 	bundles, requires := map[string]lockfile.Bundle{}, map[string]ryeyaml.Requirement{}
 	for _, side := range l.Sides {
 		if side == nil {
@@ -47,18 +47,19 @@ func (l *Lock) Merged() (*lockfile.Lock, error) {
 			}
 		}
 		// A program may have several lines on a platform, all from the same side.
-		m.Toolchain = join(m.Toolchain, side.Toolchain, func(p lockfile.Program) string {
+		merged.Toolchain = join(merged.Toolchain, side.Toolchain, func(p lockfile.Program) string {
 			return lock.PlainName(p.Name) + " " + p.Platform
 		})
 		of := slices.DeleteFunc(slices.Clone(side.Pins), func(p lockfile.Pin) bool {
 			return p.From != lockfile.FromUser
 		})
-		m.Pins = join(m.Pins, of, func(p lockfile.Pin) string { return p.Ref.String() })
-		m.Artifacts = join(m.Artifacts, side.Artifacts, lockfile.Artifact.String)
-		m.Definitions = join(m.Definitions, side.Definitions, func(d lockfile.Definition) string { return d.Name })
+		merged.Pins = join(merged.Pins, of, func(p lockfile.Pin) string { return p.Ref.String() })
+		merged.Artifacts = join(merged.Artifacts, side.Artifacts, lockfile.Artifact.String)
+		merged.Definitions = join(merged.Definitions, side.Definitions,
+			func(d lockfile.Definition) string { return d.Name })
 	}
-	m.Bundles, m.Requires = slices.Collect(maps.Values(bundles)), slices.Collect(maps.Values(requires))
-	b, err := lockfile.Append(nil, m)
+	merged.Bundles, merged.Requires = slices.Collect(maps.Values(bundles)), slices.Collect(maps.Values(requires))
+	b, err := lockfile.Append(nil, merged)
 	if err != nil {
 		return nil, err
 	}

@@ -45,22 +45,22 @@ func (p *Paths) RootPolicy() (*trust.Authority, error) {
 		return nil, fault.New(fault.Config, "%s is %q, not the id of a policy: blake3: and 64 digits", PolicyVariable,
 			p.PolicyID).From(err).Try("unset " + PolicyVariable)
 	}
-	s := p.RootPolicyFile()
-	if s.Err != nil {
-		return nil, s.Err
+	place := p.RootPolicyFile()
+	if place.Err != nil {
+		return nil, place.Err
 	}
-	if s.Origin == "user" {
-		if err := trust.CheckOwn(s.Path); err != nil {
+	if place.Origin == "user" {
+		if err := trust.CheckOwn(place.Path); err != nil {
 			return nil, err
 		}
 	}
-	au, err := p.policies.Read(s.Path, s.Origin)
+	au, err := p.policies.Read(place.Path, place.Origin)
 	if err != nil {
 		return nil, err
 	}
-	if au.File == nil && s.Origin != "user" {
-		f := fault.New(fault.Config, "no policy at %q (%s)", s.Path, s.Origin).From(fs.ErrNotExist)
-		if s.Origin == PolicyVariable {
+	if au.File == nil && place.Origin != "user" {
+		f := fault.New(fault.Config, "no policy at %q (%s)", place.Path, place.Origin).From(fs.ErrNotExist)
+		if place.Origin == PolicyVariable {
 			f.Try("unset " + PolicyVariable)
 		}
 		return au, f
@@ -72,8 +72,8 @@ func (p *Paths) RootPolicy() (*trust.Authority, error) {
 	if found == id {
 		return au, nil
 	}
-	f := fault.New(fault.Integrity, "%q is not the policy that %s names", s.Path, PolicyVariable)
-	if s.Origin == PolicyFlag {
+	f := fault.New(fault.Integrity, "%q is not the policy that %s names", place.Path, PolicyVariable)
+	if place.Origin == PolicyFlag {
 		f = fault.New(fault.Config, "%s and %s name different policies", PolicyFlag, PolicyVariable)
 	}
 	return nil, f.Because("expected  "+id.String(), "found     "+found.String()).
@@ -90,7 +90,7 @@ func (p *Paths) Editable() error {
 }
 
 // EditPolicy changes the root policy.
-func (p *Paths) EditPolicy(ctx context.Context, now time.Time, e trust.Edit) (trust.Change, error) {
+func (p *Paths) EditPolicy(ctx context.Context, now time.Time, edit trust.Edit) (trust.Change, error) {
 	if err := p.Editable(); err != nil {
 		return trust.Change{}, err
 	}
@@ -101,7 +101,7 @@ func (p *Paths) EditPolicy(ctx context.Context, now time.Time, e trust.Edit) (tr
 	if s.Err != nil {
 		return trust.Change{}, s.Err
 	}
-	return e.Apply(ctx, s.Path, s.Origin, now)
+	return edit.Apply(ctx, s.Path, s.Origin, now)
 }
 
 // ProjectPolicy reads the project's policy, or returns nil if it is missing. It refuses a .ai that links to another
@@ -153,11 +153,11 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 		return nil, noPolicy(root, project)
 	}
 	// Expiry is checked against the clock, even if rye writes another time.
-	t := &trust.Trust{Root: root, Project: project, Now: w.Now().UTC()}
+	trusted := &trust.Trust{Root: root, Project: project, Now: w.Now().UTC()}
 	if project != nil && project.Side.Policy.ID() == root.Side.Policy.ID() {
-		t.Project = nil
+		trusted.Project = nil
 	}
-	for _, au := range t.Authorities() {
+	for _, au := range trusted.Authorities() {
 		if au.Side.Lists, err = w.Lists().Load(au); err != nil {
 			_, lost := errors.AsType[*journal.DamagedError](err)
 			if f, ok := fault.Find(err); ok && !lost { // without the journal an update is refused too
@@ -166,7 +166,7 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 			return nil, err
 		}
 	}
-	return t, nil
+	return trusted, nil
 }
 
 // Lists returns the revocation lists that were fetched for this user's policies.

@@ -231,10 +231,10 @@ func markerAt(dir, marker string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// own returns p if this user or root owns both it and its marker. Any user can write a marker into a shared directory
-// of root's, such as /tmp.
-func (s Search) own(p Project, marker fs.FileInfo) (Project, error) {
-	root, err := os.Lstat(p.Root)
+// own returns project if this user or root owns both it and its marker. Any user can write a marker into a shared
+// directory of root's, such as /tmp.
+func (s Search) own(project Project, marker fs.FileInfo) (Project, error) {
+	root, err := os.Lstat(project.Root)
 	if err != nil {
 		return Project{}, err
 	}
@@ -243,14 +243,15 @@ func (s Search) own(p Project, marker fs.FileInfo) (Project, error) {
 		foreign = osfile.OwnedByOther
 	}
 	if s.AnyOwner || !foreign(root) && !foreign(marker) {
-		return p, nil
+		return project, nil
 	}
-	path := p.Root
+	path := project.Root
 	if !foreign(root) {
-		path = filepath.Join(p.Root, p.Marker)
+		path = filepath.Join(project.Root, project.Marker)
 	}
 	return Project{}, fault.New(fault.Denied, "%q belongs to another user", path).On("path", path).
-		Because("the owner of a project decides what runs in it").Try("rye -C " + fault.Quote(p.Root) + " COMMAND")
+		Because("the owner of a project decides what runs in it").Try("rye -C " + fault.Quote(project.Root) +
+		" COMMAND")
 }
 
 // DotAI returns the project's space.

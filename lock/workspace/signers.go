@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -21,6 +22,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // This file has the project's list of signers: the public keys that a new user of the project is asked about.
@@ -51,7 +53,7 @@ func (l *Lock) WriteSigners(of *lockfile.Lock) error {
 	if len(keys)+len(before) == 0 && unread == nil {
 		return nil
 	}
-	b, err := manifest.AppendSigners(nil, slices.Collect(maps.Values(keys)))
+	data, err := manifest.AppendSigners(nil, slices.Collect(maps.Values(keys)))
 	if err != nil {
 		return err
 	}
@@ -63,31 +65,46 @@ func (l *Lock) WriteSigners(of *lockfile.Lock) error {
 		return err
 	}
 	defer d.Close()
-	old, err := d.Read(sources.SignersFile, int64(len(b))+1)
-	if err == nil && old != nil && bytes.Equal(old, b) {
+	old, err := d.Read(sources.SignersFile, int64(len(data))+1)
+	if err == nil && old != nil && bytes.Equal(old, data) {
 		return nil
 	}
-	return d.Write(sources.SignersFile, 0o644, old == nil && err == nil, b)
+	return d.Write(sources.SignersFile, 0o644, old == nil && err == nil, data)
 }
 
 func indexKey(keys []manifest.SignerKey, f key.Fingerprint) int {
 	return slices.IndexFunc(keys, func(k manifest.SignerKey) bool { return k.Public.Fingerprint() == f })
 }
 
+// Trusting is Policy for a command that acts on what is pinned: without a policy the refusal names a signer to trust,
+// if there is one.
+func (l *Lock) Trusting() (*trust.Trust, error) {
+	t, err := l.Policy()
+	if trust.IsMissing(err) {
+		if stranger := l.Stranger(); stranger != nil {
+			return nil, stranger
+		}
+	}
+	return t, err
+}
+
 // Stranger returns the refusal of pinned items, of all or of some, whose signers the root policy doesn't know, or nil.
-// It is about one signer and has what the user needs in order to decide.
+// It is about one signer and has what the user needs in order to decide. A user without a policy knows no signer.
 func (l *Lock) Stranger(refs ...model.Ref) error {
 	if l.Old == nil {
 		return nil
 	}
-	t, err := l.Policy()
+	if _, err := l.Policy(); err != nil && !trust.IsMissing(err) {
+		return err
+	}
+	root, err := l.RootPolicy()
 	if err != nil {
 		return err
 	}
-	p := t.Root.Side.Policy
+	rules := root.Side.Policy
 	unknown := func(pin *lockfile.Pin) bool {
 		return len(pin.Signers) > 0 && !slices.ContainsFunc(pin.Signers, func(f key.Fingerprint) bool {
-			_, ok := p.Key(f)
+			_, ok := rules.Key(f)
 			return ok
 		})
 	}
@@ -120,22 +137,23 @@ func (l *Lock) Stranger(refs ...model.Ref) error {
 			ids = append(ids, id)
 		}
 		// Names that another key signs for are the ones that matter.
-		if rule, ok := p.RuleOf(pin.Ref.String()); no.Name == "" || ok && rule.Glob != "**" {
+		if rule, ok := rules.RuleOf(pin.Ref.String()); no.Name == "" || ok && rule.Glob != "**" {
 			no.Name = pin.Ref.String()
 		}
 	}
-	no.Names = narrowest(ids)
+	no.Names = Narrowest(ids)
 	return no
 }
 
-// narrowest returns the globs with the longest common directories that cover all ids, one for each first segment.
-func narrowest(ids []string) []string {
-	dirs := map[string]string{} // by first segment; "" for an id of one segment
+// Narrowest returns the globs with the longest common directories that cover all ids, one for each author
+// (plugin.Owned).
+func Narrowest(ids []string) []string {
+	dirs := map[string]string{} // by author; "" for the id of an author itself
 	for _, id := range ids {
-		first, _, below := strings.Cut(id, "/")
+		first := plugin.Owned(id)
 		dir, have := dirs[first]
 		switch in := path.Dir(id); {
-		case !below:
+		case first == id:
 			dirs[first] = dir
 		case !have || dir == "":
 			dirs[first] = in

@@ -41,7 +41,7 @@ type Options struct {
 }
 
 // A Workspace is a project with its user's files, or the user's files outside of projects. It reads lazily: the
-// methods that return the store, the lock and the policies open them. It is safe for many goroutines.
+// methods that return the store, the lock and the policies open them. It is safe for concurrent use.
 type Workspace struct {
 	Paths
 	Options
@@ -72,20 +72,20 @@ func Unread(p Paths, o Options) *Workspace {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	w := &Workspace{Paths: p, Options: o}
-	w.Warn = func(what string, err error) {
-		if w.left.Store(true); o.Warn != nil {
+	workspace := &Workspace{Paths: p, Options: o}
+	workspace.Warn = func(what string, err error) {
+		if workspace.left.Store(true); o.Warn != nil {
 			o.Warn(what, err)
 		}
 	}
-	if w.Detail == nil {
-		w.Detail = func(string, error) {}
+	if workspace.Detail == nil {
+		workspace.Detail = func(string, error) {}
 	}
-	if w.Show == nil {
-		w.Show = func(path string) string { return path }
+	if workspace.Show == nil {
+		workspace.Show = func(path string) string { return path }
 	}
-	w.policies = new(trust.Reader)
-	return w
+	workspace.policies = new(trust.Reader)
+	return workspace
 }
 
 // Close closes everything that the workspace opened. A second call does nothing.
@@ -147,7 +147,10 @@ func (p Place) Open(o disk.Options) (*disk.Store, error) {
 
 func (w *Workspace) note(format string, args ...any) { w.Warn(fmt.Sprintf(format, args...), nil) }
 
-// journal returns the record of versions that must not be rolled back.
-func (w *Workspace) journal() *rollback.Journal {
+// Journal returns the record of versions that must not be rolled back, or nil without a directory for it.
+func (w *Workspace) Journal() *rollback.Journal {
+	if w.State.Err != nil {
+		return nil
+	}
 	return &rollback.Journal{Path: filepath.Join(w.State.Path, "rollback")}
 }

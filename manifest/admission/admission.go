@@ -63,73 +63,73 @@ func (t *Trust) Decide(r policy.Request) policy.Decision {
 }
 
 // Examine reads a file from its beginning and decides whether it may be used for a purpose. The error is about the
-// file itself: errors of sign.Read and sign.Check that leave nothing to decide, of Subject.Identify, and of r. Without
-// one, Decision is the answer, also about an unsigned file or one that only unknown keys signed. Examine returns an
-// Exam in both cases, filled as far as it got.
+// file itself: errors of sign.Read and sign.Check that leave nothing to decide, of Subject.Identify, and of in.
+// Without one, Decision is the answer, also about an unsigned file or one that only unknown keys signed. Examine
+// returns an Exam in both cases, filled as far as it got.
 //
-// It reads a document twice. Examine is safe for concurrent use, each call with its own r.
-func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (*Exam, error) {
-	e := &Exam{Subject: s}
+// It reads a document twice. Examine is safe for concurrent use, each call with its own in.
+func (t *Trust) Examine(subject Subject, in io.ReadSeeker, purpose policy.Purpose) (*Exam, error) {
+	exam := &Exam{Subject: subject}
 	var err error
-	if s.Known != nil && !s.IsDocument() {
-		e.Signed, err = s.Known.Signed, s.Known.Err
-	} else if _, err = r.Seek(0, io.SeekStart); err == nil {
-		e.Signed, err = sign.Read(r, s.Signing())
+	if subject.Known != nil && !subject.IsDocument() {
+		exam.Signed, err = subject.Known.Signed, subject.Known.Err
+	} else if _, err = in.Seek(0, io.SeekStart); err == nil {
+		exam.Signed, err = sign.Read(in, subject.Signing())
 	} else {
-		return e, err
+		return exam, err
 	}
-	if s.Voucher != policy.ByKeys {
+	if subject.Voucher != policy.ByKeys {
 		err = vouched(err)
 	}
 	if err != nil {
-		return e, err
+		return exam, err
 	}
-	if s.Kind() == "rotation" {
-		return e, t.rotation(e, r)
+	if subject.Kind() == "rotation" {
+		return exam, t.rotation(exam, in)
 	}
-	unknown, err := t.verify(e)
+	unknown, err := t.verify(exam)
 	if err != nil {
-		return e, err
+		return exam, err
 	}
-	e.Decision = t.Decide(e.request(unknown, purpose))
+	exam.Decision = t.Decide(exam.request(unknown, purpose))
 	switch {
-	case !e.Decision.Allowed || !s.IsDocument():
-		return e, nil
-	case e.Signed.Format == sign.V1:
-		return e, t.identifyV1(e, r, purpose)
+	case !exam.Decision.Allowed || !subject.IsDocument():
+		return exam, nil
+	case exam.Signed.Format == sign.V1:
+		return exam, t.identifyV1(exam, in, purpose)
 	}
-	e.Identity, err = s.Identify(r, e.Signed.Stripped, t.Now)
-	return e, err
+	exam.Identity, err = subject.Identify(in, exam.Signed.Stripped, t.Now)
+	return exam, err
 }
 
 // identifyV1 requires a manifest of the first format to have the requested name. If a policy lists its digest, the
 // policy knows what it is.
-func (t *Trust) identifyV1(e *Exam, r io.ReadSeeker, purpose policy.Purpose) error {
+func (t *Trust) identifyV1(exam *Exam, r io.ReadSeeker, purpose policy.Purpose) error {
 	switch {
-	case e.V1 == nil && (purpose == policy.ToShow || e.Decision.ByDigest):
+	case exam.V1 == nil && (purpose == policy.ToShow || exam.Decision.ByDigest):
 		return nil
-	case e.V1 == nil:
+	case exam.V1 == nil:
 		return unread()
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	found, err := e.V1(r)
+	found, err := exam.V1(r)
 	if err == nil && found.Name == "" {
 		err = unread()
 	}
 	if err != nil {
 		return err
 	}
-	e.Identity = found
-	return e.is(found, cas.Digest{}, t.Now)
+	exam.Identity = found
+	return exam.is(found, cas.Digest{}, t.Now)
 }
 
 // vouched ignores problems with the signature lines of a file that needs none. It keeps read errors.
 func vouched(err error) error {
 	_, broken := errors.AsType[*sign.IntegrityError](err)
 	_, later := errors.AsType[*sign.VersionError](err)
-	if broken || later || errors.Is(err, sign.ErrTooMany) {
+	if broken || later {
 		return nil
 	}
 	return err
@@ -174,29 +174,31 @@ func (e *Exam) request(unknown []string, purpose policy.Purpose) policy.Request 
 // ExamineDocument is Examine for a document that was already read, from a bundle or a lock that stores its lines
 // separately. It checks the document's signatures, and its expiry if it has one, under its own name. Signed is the
 // document without a raw digest: a document stored in two parts has none.
-func (t *Trust) ExamineDocument(d *manifest.Document, expires time.Time, purpose policy.Purpose) (*Exam, error) {
-	e := &Exam{Subject: Subject{Name: d.Name}, Signed: sign.Signed{Stripped: d.ID, Lines: d.Signatures}}
-	if len(d.Signatures) > 0 {
-		e.Signed.Format = sign.V2
+func (t *Trust) ExamineDocument(document *manifest.Document, expires time.Time, purpose policy.Purpose) (*Exam,
+	error) {
+	exam := &Exam{Subject: Subject{Name: document.Name},
+		Signed: sign.Signed{Stripped: document.ID, Lines: document.Signatures}}
+	if len(document.Signatures) > 0 {
+		exam.Signed.Format = sign.V2
 	}
-	signers, err := d.Check(t.Find)
+	signers, err := document.Check(t.Find)
 	unknown, err := undecided(err)
 	if err != nil {
-		return e, err
+		return exam, err
 	}
-	e.Signers = signers
-	e.Decision = t.Decide(e.request(unknown, purpose))
-	if !e.Decision.Allowed {
-		return e, nil
+	exam.Signers = signers
+	exam.Decision = t.Decide(exam.request(unknown, purpose))
+	if !exam.Decision.Allowed {
+		return exam, nil
 	}
-	e.Identity = Identity{d.ID, d.Name, expires}
-	return e, e.is(e.Identity, cas.Digest{}, t.Now)
+	exam.Identity = Identity{document.ID, document.Name, expires}
+	return exam, exam.is(exam.Identity, cas.Digest{}, t.Now)
 }
 
 // rotation decides about a rotation by the rule that it changes.
-func (t *Trust) rotation(e *Exam, r io.ReadSeeker) error {
+func (t *Trust) rotation(exam *Exam, r io.ReadSeeker) error {
 	if t.Root.Policy == nil {
-		e.Decision = t.Decide(policy.Request{})
+		exam.Decision = t.Decide(policy.Request{})
 		return nil
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
@@ -207,17 +209,17 @@ func (t *Trust) rotation(e *Exam, r io.ReadSeeker) error {
 		return err
 	}
 	// The policy checks the expiry of the offer with everything else.
-	if err := e.is(Identity{ID: doc.ID, Name: doc.Name}, e.Signed.Stripped, t.Now); err != nil {
+	if err := exam.is(Identity{ID: doc.ID, Name: doc.Name}, exam.Signed.Stripped, t.Now); err != nil {
 		return err
 	}
-	e.Identity = Identity{doc.ID, doc.Name, doc.Step.Expires}
+	exam.Identity = Identity{doc.ID, doc.Name, doc.Step.Expires}
 	signers, err := CheckRotation(doc, t.Root.Policy)
 	unknown, err := undecided(err)
 	if err != nil {
 		return err
 	}
-	e.Signers = signers
-	e.Decision.Answer = t.Root.DecideRotation(doc.Step, signers, unknown, t.Now)
+	exam.Signers = signers
+	exam.Decision.Answer = t.Root.DecideRotation(doc.Step, signers, unknown, t.Now)
 	return nil
 }
 

@@ -155,6 +155,10 @@ func TestExamine(t *testing.T) {
 		{name: "dev, revoked", subject: by(tool, policy.Dev), file: []byte(source),
 			policy: two + "revoked:\n  \"" + cas.Sum([]byte(source)).String() + "\": {}\n",
 			code:   policy.DigestRevoked},
+		{name: "dev, with half a signature line", subject: by(tool, policy.Dev), file: []byte("# rye:signed:v2:x\n"),
+			code: policy.Admitted},
+		{name: "with half a signature line", subject: tool, file: []byte("# rye:signed:v2:x\n"),
+			err: &sign.IntegrityError{}},
 		{name: "dev, of a format to come", subject: by(tool, policy.Dev), file: []byte("# rye:signed:v9:2026\n"),
 			code: policy.Admitted},
 		{name: "of a format to come", subject: tool, file: []byte("# rye:signed:v9:2026\n"),
@@ -253,6 +257,8 @@ func TestV1(t *testing.T) {
 		s.V1 = c.read
 		if e, err := x.Examine(s, bytes.NewReader(file), c.purpose); !sameKind(err, c.want) || !e.Decision.Allowed {
 			t.Errorf("%s: %v, %v", c.name, e.Decision.Code, err)
+		} else if err == nil && c.read != nil && e.Identity.Name != s.Name {
+			t.Errorf("%s: it is %+v", c.name, e.Identity)
 		}
 		if c.read == nil {
 			continue
@@ -348,6 +354,10 @@ func TestExamineDocument(t *testing.T) {
 		e, err := x.ExamineDocument(&l.Document, l.Expires, policy.ToUse)
 		if e.Decision.Code != code || !sameKind(err, want) {
 			t.Errorf("%s: %v, %v; want %v, %v", name, e.Decision.Code, err, code, want)
+		}
+		if (e.Signed.Format == sign.V2) != (len(l.Signatures) > 0) ||
+			(e.Identity.Name != "") != (code == policy.Admitted) {
+			t.Errorf("%s: the format %v, the identity %+v", name, e.Signed.Format, e.Identity)
 		}
 	}
 	check("unsigned", policy.Unsigned, nil)
@@ -496,6 +506,10 @@ func TestRotation(t *testing.T) {
 			e, err := x.Examine(s, bytes.NewReader(c.file), policy.ToUse)
 			if !sameKind(err, c.err) || e.Decision.Code != c.code || !strings.Contains(e.Decision.Reason(), c.reason) {
 				t.Fatalf("got %v (%s), %v", e.Decision.Code, e.Decision.Reason(), err)
+			}
+			if c.code == policy.Admitted && (len(e.Signers) != 3 || e.Identity.Name != subject.Name ||
+				!e.Identity.Expires.Equal(noon.Add(time.Hour))) {
+				t.Errorf("signed by %v, it is %+v", e.Signers, e.Identity)
 			}
 			if x.Root.Policy.ID() != before {
 				t.Error("asking has changed the policy")

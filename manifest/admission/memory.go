@@ -29,18 +29,18 @@ const maxMemory = 64 << 20
 // changed: no key became valid or expired since, and no list that must be fresh became stale. A damaged file counts as
 // empty.
 func (m *Memory) Recall(t *Trust, key cas.Digest) (value []byte, ok bool) {
-	b, err := osfile.ReadSmall(m.File, maxMemory)
+	data, err := osfile.ReadSmall(m.File, maxMemory)
 	if err != nil {
 		return nil, false
 	}
-	at, ok := timeOf(b)
-	end := len(b) - len(memoryEnd(nil))
+	at := timeOf(data)
+	end := len(data) - len(memoryEnd(nil))
 	start := len(memoryHead(key, at))
-	if !ok || t.turned(at) || end-1 < start || b[end-1] != '\n' ||
-		!bytes.HasPrefix(b, memoryHead(t.under(key), at)) || !bytes.Equal(b[end:], memoryEnd(b[:end])) {
+	if t.turned(at) || end-1 < start ||
+		!bytes.HasPrefix(data, memoryHead(t.under(key), at)) || !bytes.Equal(data[end:], memoryEnd(data[:end])) {
 		return nil, false
 	}
-	return b[start : end-1], true
+	return data[start : end-1], true
 }
 
 // Keep stores a value under a key. It ignores errors: the next call only takes longer.
@@ -63,21 +63,21 @@ func memoryHead(key cas.Digest, at time.Time) []byte {
 
 func memoryEnd(b []byte) []byte { return append(cas.Sum(b).Append(nil), '\n') }
 
-// timeOf reads the time of the entry.
-func timeOf(b []byte) (time.Time, bool) {
-	lines := bytes.SplitN(b[:min(len(b), 1<<10)], []byte("\n"), 4)
+// timeOf reads the time of the entry. It is zero in a damaged file, which has another sum.
+func timeOf(b []byte) time.Time {
+	lines := bytes.SplitN(b, []byte("\n"), 4)
 	if len(lines) < 4 {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339Nano, string(lines[2]))
-	return at, err == nil
+	at, _ := time.Parse(time.RFC3339Nano, string(lines[2]))
+	return at
 }
 
 // under is a key combined with the policies and lists in force.
 func (t *Trust) under(key cas.Digest) cas.Digest {
-	b := key.Append(nil)
+	data := key.Append(nil)
 	for _, s := range t.sides() {
-		b = fmt.Appendf(b, "\npolicy %s", s.Policy.ID())
+		data = fmt.Appendf(data, "\npolicy %s", s.Policy.ID())
 		var names []string
 		for name, l := range s.Lists {
 			if l != nil {
@@ -86,10 +86,10 @@ func (t *Trust) under(key cas.Digest) cas.Digest {
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			b = fmt.Appendf(b, "\nlist %q %s", name, s.Lists[name].ID)
+			data = fmt.Appendf(data, "\nlist %q %s", name, s.Lists[name].ID)
 		}
 	}
-	return cas.Sum(b)
+	return cas.Sum(data)
 }
 
 // Says reports whether t and before give the same answers, apart from documents that expire: the policies and lists
@@ -112,7 +112,7 @@ func (t *Trust) turned(then time.Time) bool {
 	if t.Now.Before(then) {
 		return true
 	}
-	passed := func(at time.Time) bool { return !at.IsZero() && at.After(then) && !at.After(t.Now) }
+	passed := func(at time.Time) bool { return at.After(then) && !at.After(t.Now) }
 	for _, s := range t.sides() {
 		all := s.Policy.Sections()
 		for _, k := range all.Keys {

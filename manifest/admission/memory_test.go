@@ -52,8 +52,13 @@ func TestMemory(t *testing.T) {
 		{5*day - time.Hour, 7 * day, false},
 		{6 * day, 19 * day, true},
 		{19 * day, 20 * day, false},
+		{-2 * day, -day - time.Second, true},
+		{-2 * day, -day, false}, // the list begins
 	} {
 		m.Keep(trust(start.Add(s.from)), key, value)
+		if says := trust(start.Add(s.to)).Says(trust(start.Add(s.from))); says != s.want {
+			t.Errorf("from %v to %v it says the same: %t", s.from, s.to, says)
+		}
 		got, ok := m.Recall(trust(start.Add(s.to)), key)
 		if ok != s.want || ok && !bytes.Equal(got, value) {
 			t.Errorf("from %v to %v: %v, %v", s.from, s.to, got, ok)
@@ -67,7 +72,11 @@ func TestMemory(t *testing.T) {
 			l.ID = cas.Sum([]byte("2"))
 			x.Root.Lists = map[string]*policy.List{"acme": &l}
 		},
-		"no list": func(x *admission.Trust) { x.Root.Lists = nil },
+		"no list":   func(x *admission.Trust) { x.Root.Lists = nil },
+		"no policy": func(x *admission.Trust) { x.Root = policy.Side{} },
+		"more lists": func(x *admission.Trust) {
+			x.Root.Lists = map[string]*policy.List{"acme": list, "none": list}
+		},
 	} {
 		m.Keep(trust(start), key, value)
 		other := trust(start)
@@ -75,6 +84,32 @@ func TestMemory(t *testing.T) {
 		if _, ok := m.Recall(other, key); ok {
 			t.Errorf("%s makes no difference", name)
 		}
+		if other.Says(trust(start)) || trust(start).Says(other) {
+			t.Errorf("%s says the same", name)
+		}
+		same := trust(start)
+		change(same)
+		if name != "a project's" && name != "no policy" && !other.Says(same) {
+			t.Errorf("%s says something else than itself", name)
+		}
+	}
+	// The order of lists makes no difference: otherwise a check is repeated now and then.
+	many := trust(start)
+	for i := range 9 {
+		many.Root.Lists[fmt.Sprint(i)] = list
+	}
+	m.Keep(many, key, value)
+	for range 20 {
+		if _, ok := m.Recall(many, key); !ok {
+			t.Fatal("nothing has changed")
+		}
+	}
+	both := [2]*admission.Trust{trust(start), trust(start)}
+	for i, x := range both {
+		x.Project = &policy.Side{Policy: parse(text + "#" + strings.Repeat("#", i))}
+	}
+	if p := both[0].Project.Policy.ID() == both[1].Project.Policy.ID(); both[0].Says(both[1]) != p {
+		t.Error("the project's policy differs, if its id does")
 	}
 	if _, ok := m.Recall(trust(start), cas.Sum([]byte("other"))); ok {
 		t.Error("another key makes no difference")

@@ -17,6 +17,7 @@ import (
 // A Subject is a file and the name for its use.
 type Subject struct {
 	Name  string     // kind:id
+	From  string     // the label of the space that has it; "" for files that no space has
 	Style sign.Style // of the file's comments; ignored for documents, which use Hash
 
 	// Tree and Files are the other files of a tool: the digest of their listing, and their digests.
@@ -43,7 +44,7 @@ type Known struct {
 
 // KnownOf returns s and err as a Known, or nil if s isn't about these bytes.
 func KnownOf(file []byte, s sign.Signed, err error) *Known {
-	if s.Raw.IsZero() || s.Raw != cas.Sum(file) {
+	if s.Raw != cas.Sum(file) {
 		return nil
 	}
 	return &Known{s, err}
@@ -170,28 +171,28 @@ func (s Subject) Identify(r io.ReadSeeker, id cas.Digest, now time.Time) (Identi
 }
 
 // identity reads the identity of a document.
-func (s Subject) identity(r io.Reader) (Identity, error) {
+func (s Subject) identity(in io.Reader) (Identity, error) {
 	switch s.Kind() {
 	case "bundle":
-		list, err := manifest.ReadFileList(r, func(*manifest.File) error { return nil })
+		list, err := manifest.ReadFileList(in, func(*manifest.File) error { return nil })
 		if err != nil {
 			return Identity{}, err
 		}
 		return Identity{list.ID, list.Name, list.Expires}, nil
 	case "revocations":
-		list, err := manifest.ReadRevocations(r)
+		list, err := manifest.ReadRevocations(in)
 		if err != nil {
 			return Identity{}, err
 		}
 		return Identity{list.ID, list.Name, list.Expires}, nil
 	case "rotation":
-		step, err := manifest.ReadRotation(r)
+		step, err := manifest.ReadRotation(in)
 		if err != nil {
 			return Identity{}, err
 		}
 		return Identity{step.ID, step.Name, step.Step.Expires}, nil
 	case "policy":
-		b, err := io.ReadAll(io.LimitReader(r, yamltree.MaxBytes+1))
+		b, err := io.ReadAll(io.LimitReader(in, yamltree.MaxBytes+1))
 		if err != nil {
 			return Identity{}, err
 		}

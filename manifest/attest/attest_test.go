@@ -68,7 +68,7 @@ func TestEnvelope(t *testing.T) {
 	golden(t, "statement.json", append(bytes.Clone(payload), '\n'))
 	env := sealed(t, StatementPayload, payload, b, a)
 	golden(t, "envelope.json", append(bytes.Clone(env), '\n'))
-	if again := sealed(t, StatementPayload, payload, a, b, a); !bytes.Equal(again, env) {
+	if again := sealed(t, StatementPayload, payload, a, a, b); !bytes.Equal(again, env) {
 		t.Errorf("in another order: %s", again)
 	}
 	about := DigestsOf(cas.Sum([]byte("manifest")))
@@ -173,6 +173,7 @@ func TestEnvelopeBad(t *testing.T) {
 		"no padding":     strings.Replace(good, `==`, ``, 1),
 		"line break":     strings.Replace(good, `"cGF5`, `"cG\nF5`, 1),
 		"pad bits":       strings.Replace(good, sig, sig[:85]+"B==", 1),
+		"long key id":    strings.Replace(good, id, strings.Repeat("i", 1001), 1),
 		"63 bytes":       strings.Replace(good, sig, base64.StdEncoding.EncodeToString(make([]byte, 63)), 1),
 		"65 bytes":       strings.Replace(good, sig, base64.StdEncoding.EncodeToString(make([]byte, 65)), 1),
 		"unknown in sig": strings.Replace(good, `"sig"`, `"cert":"","sig"`, 1),
@@ -257,6 +258,10 @@ func TestStatementBad(t *testing.T) {
 	if s, err := ParseStatement([]byte(full)); err != nil || s.Subjects[0].Name != "n" {
 		t.Error(s, err)
 	}
+	if s, err := ParseStatement([]byte(strings.Replace(good, `,"predicate":{}`, "", 1))); err != nil ||
+		s.Predicate != nil {
+		t.Errorf("without a predicate: %+v, %v", s, err)
+	}
 	for name, bad := range map[string]string{
 		"v0.1":            strings.Replace(good, "/v1", "/v0.1", 1),
 		"no type":         strings.Replace(good, `"_type":"https://in-toto.io/Statement/v1",`, ``, 1),
@@ -299,5 +304,142 @@ func TestStatementBad(t *testing.T) {
 		if c.a.Same(c.b) != c.want || c.b.Same(c.a) != c.want {
 			t.Errorf("%v and %v", c.a, c.b)
 		}
+	}
+}
+
+// TestUnnamed: a signature that names no key counts for the key that made it, and for none otherwise. If it counted
+// for another, anyone could attest in the name of a trusted builder. No key counts twice.
+func TestUnnamed(t *testing.T) {
+	a, b, stranger := keytest.Seeded(1), keytest.Seeded(2), keytest.Seeded(9)
+	unnamed := func(keys ...key.Private) *Envelope {
+		e, err := NewEnvelope("t", []byte("p"))
+		if err == nil {
+			err = e.Sign(keys...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range e.signatures {
+			e.signatures[i].keyID = ""
+		}
+		text, err := e.Append(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err = ParseEnvelope(text); err != nil || bytes.Contains(text, []byte("keyid")) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return e
+	}
+	for name, c := range map[string]struct {
+		envelope  *Envelope
+		keys      []key.Public
+		threshold int
+		signers   []key.Public
+	}{
+		"a stranger's":         {unnamed(stranger), publics(a, b), 1, nil},
+		"the second's":         {unnamed(b), publics(a, b), 1, publics(b)},
+		"the first's":          {unnamed(a), publics(a, b), 1, publics(a)},
+		"the first's, of two":  {unnamed(a), publics(a, b), 2, nil},
+		"a stranger's and one": {unnamed(stranger, b), publics(a, b), 2, nil},
+		"both":                 {unnamed(b, a), publics(a, b), 2, publics(a, b)},
+		"a key given twice":    {unnamed(a), publics(a, a), 1, publics(a)},
+	} {
+		_, _, signers, err := c.envelope.Verify(c.keys, c.threshold)
+		if (err == nil) != (c.signers != nil) || !reflect.DeepEqual(signers, c.signers) ||
+			err != nil && fault.CodeOf(err) != fault.BelowThreshold {
+			t.Errorf("%s: %v, %v", name, signers, err)
+		}
+	}
+}
+
+// TestVerifyStatementRefuses: without the signatures nothing is returned, nor of what is signed but no statement.
+// A caller could take it for a build that a trusted key attested.
+func TestVerifyStatementRefuses(t *testing.T) {
+	a, b := keytest.Seeded(1), keytest.Seeded(2)
+	payload, err := sampleStatement().Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := DigestsOf(cas.Sum([]byte("manifest")))
+	for name, c := range map[string]struct {
+		envelope []byte
+		code     fault.Code
+	}{
+		"no envelope":  {[]byte("x"), fault.Parsing},
+		"by others":    {sealed(t, StatementPayload, payload, b), fault.BelowThreshold},
+		"no statement": {sealed(t, StatementPayload, []byte("{}"), a), fault.Parsing},
+	} {
+		s, signers, err := VerifyStatement(c.envelope, publics(a), 1, samplePredicate, about)
+		if fault.CodeOf(err) != c.code || s != nil || signers != nil {
+			t.Errorf("%s: %v, %v, %v", name, s, signers, err)
+		}
+	}
+}
+
+// TestMost: what is written has the bounds of what is read, so that no attestation is made that no one can verify.
+func TestMost(t *testing.T) {
+	var keys []key.Private
+	for i := range sign.MaxLines + 1 {
+		keys = append(keys, keytest.Seeded(byte(i+1)))
+	}
+	e, err := NewEnvelope(strings.Repeat("~", 200), nil)
+	if err == nil {
+		err = e.Sign(keys[1:]...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := e.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseEnvelope(text); err != nil {
+		t.Error(err)
+	}
+	if err := e.Sign(keys[0]); fault.CodeOf(err) != fault.Parsing {
+		t.Errorf("%d signatures: %v", len(keys), err)
+	}
+	for _, payloadType := range []string{"", "t\x7f", "t\n", strings.Repeat("t", 201)} {
+		if _, err := NewEnvelope(payloadType, nil); err == nil {
+			t.Errorf("%q is a type", payloadType)
+		}
+	}
+	if _, err := NewEnvelope("t", make([]byte, MaxEnvelope/4*3)); err == nil {
+		t.Error("a payload that no envelope has room for")
+	}
+	many := Digests{}
+	for i := range 33 {
+		many[fmt.Sprint("d", i)] = "aa"
+	}
+	subjects := make([]Subject, maxSubjects+1)
+	for i := range subjects {
+		subjects[i].Digests = Digests{"x": "aa"}
+	}
+	for name, c := range map[string]struct {
+		subjects []Subject
+		good     bool
+	}{
+		"256 digits":          {[]Subject{{Digests: Digests{"x": strings.Repeat("a", 256)}}}, true},
+		"257 digits":          {[]Subject{{Digests: Digests{"x": strings.Repeat("a", 257)}}}, false},
+		"no digits":           {[]Subject{{Digests: Digests{"x": ""}}}, false},
+		"63 digits of SHA256": {[]Subject{{Digests: Digests{"sha256": strings.Repeat("a", 63)}}}, false},
+		"no algorithm":        {[]Subject{{Digests: Digests{"": "aa"}}}, false},
+		"33 digests":          {[]Subject{{Digests: many}}, false},
+		"many subjects":       {subjects[1:], true},
+		"too many subjects":   {subjects, false},
+	} {
+		s := &Statement{Subjects: c.subjects, PredicateType: "p"}
+		if _, err := s.Append(nil); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	canonical := &Statement{Subjects: subjects[:1], PredicateType: "p", Predicate: []byte(`{"a":1}`), Canonical: true}
+	if text, err := canonical.Append(nil); err != nil || !bytes.Contains(text, []byte(`"predicate":{"a":1}`)) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if _, err := ParseStatement(make([]byte, MaxEnvelope+1)); err == nil ||
+		!strings.Contains(err.Error(), "larger than") {
+		t.Error(err)
 	}
 }

@@ -114,30 +114,30 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 }
 
 func parseEnvelope(v any) (*Envelope, error) {
-	m, err := object(v, "payload", "payloadType", "signatures")
+	fields, err := object(v, "payload", "payloadType", "signatures")
 	if err != nil {
 		return nil, err
 	}
-	e := &Envelope{}
-	text, ok := m["payload"].(string)
-	if e.payload, err = decodeBase64(text); err != nil || !ok {
+	envelope := &Envelope{}
+	text, ok := fields["payload"].(string)
+	if envelope.payload, err = decodeBase64(text); err != nil || !ok {
 		return nil, errors.New(`"payload" is not base64`)
 	}
-	e.payloadType, _ = m["payloadType"].(string)
-	if !printable(e.payloadType, 200) {
+	envelope.payloadType, _ = fields["payloadType"].(string)
+	if !printable(envelope.payloadType, 200) {
 		return nil, errors.New(`"payloadType" is not a type`)
 	}
-	list, _ := m["signatures"].([]any)
+	list, _ := fields["signatures"].([]any)
 	if len(list) == 0 || len(list) > sign.MaxLines {
 		return nil, fmt.Errorf("%d signatures: there must be 1 to %d", len(list), sign.MaxLines)
 	}
 	seen := map[string]bool{}
 	for _, v := range list {
-		m, err := object(v, "keyid", "sig")
+		object, err := object(v, "keyid", "sig")
 		if err != nil {
 			return nil, err
 		}
-		id, ok := optionalString(m, "keyid")
+		id, ok := optionalString(object, "keyid")
 		if !ok || len(id) > 1000 {
 			return nil, errors.New(`"keyid" is not a name`)
 		}
@@ -145,14 +145,14 @@ func parseEnvelope(v any) (*Envelope, error) {
 			return nil, fmt.Errorf("two signatures of the key %+q", id)
 		}
 		seen[id] = true
-		text, _ := m["sig"].(string)
+		text, _ := object["sig"].(string)
 		s, err := decodeSignature(id, text)
 		if err != nil {
 			return nil, err
 		}
-		e.signatures = append(e.signatures, s)
+		envelope.signatures = append(envelope.signatures, s)
 	}
-	return e, nil
+	return envelope, nil
 }
 
 // object returns the members of a JSON object, which may have only these names.

@@ -91,9 +91,9 @@ func (s *Statement) Append(dst []byte) ([]byte, error) {
 		}
 		subjects = append(subjects, m)
 	}
-	m := map[string]any{"_type": StatementType, "subject": subjects, "predicateType": s.PredicateType}
+	object := map[string]any{"_type": StatementType, "subject": subjects, "predicateType": s.PredicateType}
 	if s.Canonical {
-		m["predicate"] = jcs.Text(s.Predicate)
+		object["predicate"] = jcs.Text(s.Predicate)
 	} else if s.Predicate != nil {
 		v, err := jcs.Parse(s.Predicate)
 		if _, ok := v.(map[string]any); err == nil && !ok {
@@ -102,9 +102,9 @@ func (s *Statement) Append(dst []byte) ([]byte, error) {
 		if err != nil {
 			return dst, invalid("statement", err)
 		}
-		m["predicate"] = v
+		object["predicate"] = v
 	}
-	out, err := jcs.Append(slices.Grow(dst, len(s.Predicate)+512*(1+len(subjects))), m)
+	out, err := jcs.Append(slices.Grow(dst, len(s.Predicate)+512*(1+len(subjects))), object)
 	if err != nil {
 		return dst, invalid("statement", err)
 	}
@@ -144,32 +144,32 @@ func ParseStatement(b []byte) (*Statement, error) {
 }
 
 func parseStatement(v any) (*Statement, error) {
-	m, err := object(v, "_type", "subject", "predicateType", "predicate")
+	object, err := object(v, "_type", "subject", "predicateType", "predicate")
 	if err != nil {
 		return nil, err
 	}
-	if m["_type"] != StatementType {
+	if object["_type"] != StatementType {
 		return nil, fmt.Errorf("expected _type %q", StatementType)
 	}
-	s := &Statement{}
-	s.PredicateType, _ = m["predicateType"].(string)
-	subjects, _ := m["subject"].([]any)
+	statement := &Statement{}
+	statement.PredicateType, _ = object["predicateType"].(string)
+	subjects, _ := object["subject"].([]any)
 	for _, v := range subjects {
 		sub, err := parseSubject(v)
 		if err != nil {
 			return nil, err
 		}
-		s.Subjects = append(s.Subjects, sub)
+		statement.Subjects = append(statement.Subjects, sub)
 	}
-	if v, ok := m["predicate"]; ok {
+	if v, ok := object["predicate"]; ok {
 		if _, ok := v.(map[string]any); !ok {
 			return nil, errors.New("the predicate is not an object")
 		}
-		if s.Predicate, err = jcs.Append(nil, v); err != nil {
+		if statement.Predicate, err = jcs.Append(nil, v); err != nil {
 			return nil, err
 		}
 	}
-	return s, s.check()
+	return statement, statement.check()
 }
 
 // parseSubject reads a ResourceDescriptor. It ignores all but name and digests: the rest only helps to find the
@@ -222,16 +222,16 @@ func VerifyStatement(envelope []byte, keys []key.Public, threshold int, predicat
 	if payloadType != StatementPayload {
 		return nil, nil, badEnvelope("expected a payload of type %q, found %+q", StatementPayload, payloadType)
 	}
-	s, err := ParseStatement(payload)
+	statement, err := ParseStatement(payload)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.PredicateType != predicateType {
+	if statement.PredicateType != predicateType {
 		return nil, nil, invalid("statement", fmt.Errorf("expected predicate type %q, found %+q", predicateType,
-			s.PredicateType))
+			statement.PredicateType))
 	}
-	if err := s.About(about); err != nil {
+	if err := statement.About(about); err != nil {
 		return nil, nil, err
 	}
-	return s, signers, nil
+	return statement, signers, nil
 }

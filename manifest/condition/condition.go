@@ -112,58 +112,58 @@ func (o *operand) of(doc any) any {
 // At returns the value of a document at a path; nil if there is none.
 func At(doc any, path string) any { return at(doc, strings.Split(path, ".")) }
 
-func at(v any, path []string) any {
+func at(val any, path []string) any {
 	for _, name := range path {
-		switch in := v.(type) {
+		switch in := val.(type) {
 		case map[string]any:
-			v = in[name]
+			val = in[name]
 		case []any:
 			i, err := strconv.Atoi(name)
 			if err != nil || i < 0 || i >= len(in) {
 				return nil
 			}
-			v = in[i]
+			val = in[i]
 		default:
 			return nil
 		}
 	}
-	return v
+	return val
 }
 
-func (c *Condition) compare(v, want any) Answer {
-	if v == any(uncountable{}) || want == any(uncountable{}) {
+func (c *Condition) compare(val, want any) Answer {
+	if val == any(uncountable{}) || want == any(uncountable{}) {
 		return Unknown
 	}
 	switch c.op {
 	case "true":
-		b, ok := v.(bool)
+		b, ok := val.(bool)
 		if !ok {
 			return Unknown
 		}
 		return answer(b)
 	case "eq":
-		return answer(equal(v, want))
+		return answer(equal(val, want))
 	case "ne":
-		return answer(!equal(v, want))
+		return answer(!equal(val, want))
 	case "exists":
-		return answer(v != nil)
+		return answer(val != nil)
 	case "in":
-		return answer(slices.ContainsFunc(want.([]any), func(one any) bool { return equal(v, one) }))
+		return answer(slices.ContainsFunc(want.([]any), func(one any) bool { return equal(val, one) }))
 	case "contains", "regex":
-		return c.search(v, want)
+		return c.search(val, want)
 	}
-	n, ok := order(v, want)
+	n, ok := order(val, want)
 	if !ok {
 		return Unknown
 	}
 	return answer(c.op == "gt" && n > 0 || c.op == "gte" && n >= 0 || c.op == "lt" && n < 0 || c.op == "lte" && n <= 0)
 }
 
-func (c *Condition) search(v, want any) Answer {
-	if list, ok := v.([]any); ok && c.op == "contains" {
+func (c *Condition) search(val, want any) Answer {
+	if list, ok := val.([]any); ok && c.op == "contains" {
 		return answer(slices.ContainsFunc(list, func(one any) bool { return equal(one, want) }))
 	}
-	switch v := v.(type) {
+	switch v := val.(type) {
 	case nil:
 		return No
 	case string:
@@ -173,7 +173,7 @@ func (c *Condition) search(v, want any) Answer {
 	case map[string]any, []any:
 		return Unknown
 	}
-	text, err := jcs.Append(nil, v)
+	text, err := jcs.Append(nil, val)
 	if err != nil {
 		return Unknown
 	}
@@ -199,23 +199,23 @@ func order(a, b any) (int, bool) {
 	return strings.Compare(x, y), ok && too
 }
 
-func equal(a, b any) bool {
-	if names, ok := b.(Names); ok {
-		a, b = names, a
+func equal(left, right any) bool {
+	if names, ok := right.(Names); ok {
+		left, right = names, left
 	}
-	if names, ok := a.(Names); ok {
-		return slices.ContainsFunc(names, func(n string) bool { return n == b })
+	if names, ok := left.(Names); ok {
+		return slices.ContainsFunc(names, func(n string) bool { return n == right })
 	}
-	if x, ok := number(a); ok {
-		y, ok := number(b)
+	if x, ok := number(left); ok {
+		y, ok := number(right)
 		return ok && x == y
 	}
-	switch x := a.(type) {
+	switch x := left.(type) {
 	case []any:
-		y, ok := b.([]any)
+		y, ok := right.([]any)
 		return ok && slices.EqualFunc(x, y, equal)
 	case map[string]any:
-		y, ok := b.(map[string]any)
+		y, ok := right.(map[string]any)
 		if !ok || len(x) != len(y) {
 			return false
 		}
@@ -227,7 +227,7 @@ func equal(a, b any) bool {
 		}
 		return true
 	}
-	return reflect.DeepEqual(a, b)
+	return reflect.DeepEqual(left, right)
 }
 
 // Roots returns the first names of all paths, sorted, so that a caller can refuse those that its documents don't have.

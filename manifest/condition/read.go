@@ -63,57 +63,58 @@ func (r *reader) room(field string, depth int) bool {
 func below(field, name string) string { return strings.TrimPrefix(field+"."+name, ".") }
 
 func (r *reader) condition(v any, field string, depth int) *Condition {
-	c := new(Condition)
+	condition := new(Condition)
 	if !r.room(field, depth) {
-		return c
+		return condition
 	}
 	switch v := v.(type) {
 	case string:
 		return r.text(v, field, depth)
 	case map[string]any:
-		r.object(c, v, field, depth)
+		r.object(condition, v, field, depth)
 	default:
 		r.bad(field, "expected a condition")
 	}
-	return c
+	return condition
 }
 
-func (r *reader) object(c *Condition, v map[string]any, field string, depth int) {
+func (r *reader) object(condition *Condition, object map[string]any, field string, depth int) {
 	for _, join := range []string{"any", "all", "not"} {
-		inner, ok := v[join]
+		inner, ok := object[join]
 		if !ok {
 			continue
 		}
-		c.join = join
-		r.keys(v, field, join)
+		condition.join = join
+		r.keys(object, field, join)
 		list, isList := inner.([]any)
 		switch {
 		case join == "not":
-			c.parts = []*Condition{r.condition(inner, below(field, join), depth+1)}
+			condition.parts = []*Condition{r.condition(inner, below(field, join), depth+1)}
 		case !isList || len(list) == 0:
 			r.bad(below(field, join), "expected a list of conditions")
 		default:
 			for i, one := range list {
-				c.parts = append(c.parts, r.condition(one, fmt.Sprintf("%s[%d]", below(field, join), i), depth+1))
+				condition.parts = append(condition.parts,
+					r.condition(one, fmt.Sprintf("%s[%d]", below(field, join), i), depth+1))
 			}
 		}
 		return
 	}
-	if len(v) == 0 {
+	if len(object) == 0 {
 		return
 	}
-	r.keys(v, field, "path", "op", "value")
-	path, _ := v["path"].(string)
-	c.left.path = strings.Split(path, ".")
-	if slices.Contains(c.left.path, "") {
+	r.keys(object, field, "path", "op", "value")
+	path, _ := object["path"].(string)
+	condition.left.path = strings.Split(path, ".")
+	if slices.Contains(condition.left.path, "") {
 		r.bad(below(field, "path"), "invalid path %.100q", path)
 	}
-	c.op = "eq"
-	if op, ok := v["op"]; ok {
-		c.op, _ = op.(string)
+	condition.op = "eq"
+	if op, ok := object["op"]; ok {
+		condition.op, _ = op.(string)
 	}
-	value, given := v["value"]
-	r.compares(c, value, given, field)
+	value, given := object["value"]
+	r.compares(condition, value, given, field)
 }
 
 func (r *reader) keys(v map[string]any, field string, keys ...string) {
@@ -145,7 +146,7 @@ func (r *reader) compares(c *Condition, value any, given bool, field string) {
 
 // checked returns the mistake in the value of a comparison, or "". It compiles the value of contains and regex.
 func (c *Condition) checked(value any, given bool) string {
-	s, isText := value.(string)
+	text, isText := value.(string)
 	_, isNumber := jcs.Number(value)
 	list, isList := value.([]any)
 	switch c.op {
@@ -162,14 +163,14 @@ func (c *Condition) checked(value any, given bool) string {
 			return "expected a number or a string"
 		}
 	case "contains", "regex":
-		if !isText || s == "" || len(s) > maxValue {
+		if !isText || text == "" || len(text) > maxValue {
 			return fmt.Sprintf("expected a string of 1 to %d bytes", maxValue)
 		}
 		if c.op == "contains" {
-			s = regexp.QuoteMeta(s)
+			text = regexp.QuoteMeta(text)
 		}
 		var err error
-		if c.regex, err = regexp.Compile("(?i)" + s); err != nil {
+		if c.regex, err = regexp.Compile("(?i)" + text); err != nil {
 			return err.Error()
 		}
 	}

@@ -107,25 +107,25 @@ func (p *parser) number(rest string) {
 }
 
 func (p *parser) quoted(mark byte) {
-	var b strings.Builder
+	var text strings.Builder
 	for i := p.at + 1; i < len(p.text); i++ {
-		c := p.text[i]
+		char := p.text[i]
 		switch {
-		case c == mark:
+		case char == mark:
 			p.take(i + 1 - p.at)
-			p.value, p.literal = b.String(), true
+			p.value, p.literal = text.String(), true
 			return
-		case c == '\\':
+		case char == '\\':
 			if i++; i == len(p.text) || strings.IndexByte(`\'"`, p.text[i]) < 0 {
 				p.fail(`a string has a \ that isn't followed by \, ' or "`)
 				return
 			}
-			c = p.text[i]
-		case c < 0x20 || c == 0x7f:
+			char = p.text[i]
+		case char < 0x20 || char == 0x7f:
 			p.fail("a string has a control character")
 			return
 		}
-		b.WriteByte(c)
+		text.WriteByte(char)
 	}
 	p.fail("a string doesn't end")
 }
@@ -182,31 +182,31 @@ var signs = map[string]string{"==": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">
 	"contains": "contains", "matches": "regex"}
 
 func (p *parser) comparison() *Condition {
-	c := &Condition{left: p.product(), op: "true"}
+	condition := &Condition{left: p.product(), op: "true"}
 	op := signs[p.token]
 	if p.literal || op == "" {
-		return c
+		return condition
 	}
-	c.op = op
+	condition.op = op
 	p.next()
 	switch op {
 	case "in":
-		c.right.value = p.list()
+		condition.right.value = p.list()
 	case "contains", "regex":
-		c.right.value = p.value
+		condition.right.value = p.value
 		if !p.literal {
 			p.fail("expected a string")
-			return c
+			return condition
 		}
 		p.next()
 	default:
-		c.right = p.product()
-		return c
+		condition.right = p.product()
+		return condition
 	}
-	if wrong := c.checked(c.right.value, true); wrong != "" && p.err == "" {
+	if wrong := condition.checked(condition.right.value, true); wrong != "" && p.err == "" {
 		p.fail("%s", wrong)
 	}
-	return c
+	return condition
 }
 
 func (p *parser) list() []any {
@@ -237,23 +237,23 @@ func (p *parser) product() operand {
 	return all
 }
 
-func (p *parser) operand() (o operand) {
+func (p *parser) operand() (operand operand) {
 	words := []string{"and", "or", "not", "in", "contains", "matches"}
 	switch {
 	case p.literal:
-		o.value = p.value
+		operand.value = p.value
 	case p.token == "true" || p.token == "false":
-		o.value = p.token == "true"
+		operand.value = p.token == "true"
 	case p.token == "null":
 	case p.token == "" || !isName(p.token[0]) || slices.Contains(words, p.token):
 		p.fail("expected a path, a number or a string")
 	default:
-		if o.path = strings.Split(p.token, "."); slices.Contains(o.path, "") {
+		if operand.path = strings.Split(p.token, "."); slices.Contains(operand.path, "") {
 			p.fail("invalid path %q", p.token)
 		}
 	}
 	if p.err == "" {
 		p.next()
 	}
-	return o
+	return operand
 }

@@ -62,34 +62,34 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
-func appendValue(dst []byte, v any, depth int) ([]byte, error) {
-	switch v := v.(type) {
+func appendValue(dst []byte, val any, depth int) ([]byte, error) {
+	switch data := val.(type) {
 	case nil:
 		return append(dst, "null"...), nil
 	case bool:
-		if v {
+		if data {
 			return append(dst, "true"...), nil
 		}
 		return append(dst, "false"...), nil
 	case string:
-		return appendString(dst, v)
+		return appendString(dst, data)
 	case float64:
-		if math.IsInf(v, 0) || math.IsNaN(v) {
+		if math.IsInf(data, 0) || math.IsNaN(data) {
 			return nil, errors.New("json: a number that is infinite or NaN")
 		}
-		return appendNumber(dst, v), nil
+		return appendNumber(dst, data), nil
 	case int:
-		return appendInt(dst, int64(v))
+		return appendInt(dst, int64(data))
 	case int64:
-		return appendInt(dst, v)
+		return appendInt(dst, data)
 	case Text:
-		return append(dst, v...), nil
+		return append(dst, data...), nil
 	case []any:
-		return appendArray(dst, v, depth+1)
+		return appendArray(dst, data, depth+1)
 	case map[string]any:
-		return appendObject(dst, v, depth+1)
+		return appendObject(dst, data, depth+1)
 	}
-	return nil, fmt.Errorf("json: no JSON form for a %T", v)
+	return nil, fmt.Errorf("json: no JSON form for a %T", val)
 }
 
 func appendArray(dst []byte, v []any, depth int) ([]byte, error) {
@@ -111,12 +111,12 @@ func appendArray(dst []byte, v []any, depth int) ([]byte, error) {
 
 var errDepth = fmt.Errorf("json: nested more than %d deep", MaxDepth)
 
-func appendObject(dst []byte, v map[string]any, depth int) ([]byte, error) {
+func appendObject(dst []byte, object map[string]any, depth int) ([]byte, error) {
 	if depth > MaxDepth {
 		return nil, errDepth
 	}
-	names := make([]string, 0, len(v))
-	for name := range v {
+	names := make([]string, 0, len(object))
+	for name := range object {
 		names = append(names, name)
 	}
 	slices.SortFunc(names, compareUTF16)
@@ -129,7 +129,7 @@ func appendObject(dst []byte, v map[string]any, depth int) ([]byte, error) {
 		if dst, err = appendString(dst, name); err != nil {
 			return nil, err
 		}
-		if dst, err = appendValue(append(dst, ':'), v[name], depth); err != nil {
+		if dst, err = appendValue(append(dst, ':'), object[name], depth); err != nil {
 			return nil, err
 		}
 	}
@@ -138,19 +138,19 @@ func appendObject(dst []byte, v map[string]any, depth int) ([]byte, error) {
 
 // compareUTF16 compares as UTF-16 code units. That differs from the order of UTF-8 only where a character
 // beyond U+FFFF, whose first unit is at least U+D800, meets one of U+E000–U+FFFF.
-func compareUTF16(a, b string) int {
-	for a != "" && b != "" {
-		x, n := utf8.DecodeRuneInString(a)
-		y, m := utf8.DecodeRuneInString(b)
+func compareUTF16(left, right string) int {
+	for left != "" && right != "" {
+		x, n := utf8.DecodeRuneInString(left)
+		y, m := utf8.DecodeRuneInString(right)
 		if ux, uy := firstUnit(x), firstUnit(y); ux != uy {
 			return int(ux - uy)
 		}
 		if x != y {
 			return int(x - y)
 		}
-		a, b = a[n:], b[m:]
+		left, right = left[n:], right[m:]
 	}
-	return len(a) - len(b)
+	return len(left) - len(right)
 }
 
 // firstUnit returns the first of the one or two units of r.
@@ -161,23 +161,23 @@ func firstUnit(r rune) rune {
 	return r
 }
 
-func appendString(dst []byte, s string) ([]byte, error) {
+func appendString(dst []byte, text string) ([]byte, error) {
 	const hexDigits = "0123456789abcdef"
-	if !utf8.ValidString(s) {
-		return nil, fmt.Errorf("json: text that is not UTF-8: %+q", s)
+	if !utf8.ValidString(text) {
+		return nil, fmt.Errorf("json: text that is not UTF-8: %+q", text)
 	}
 	dst = append(dst, '"')
 	from := 0
-	for i := range len(s) {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
+	for i := range len(text) {
+		char := text[i]
+		if char >= 0x20 && char != '"' && char != '\\' {
 			continue
 		}
-		dst = append(append(dst, s[from:i]...), '\\')
+		dst = append(append(dst, text[from:i]...), '\\')
 		from = i + 1
-		switch c {
+		switch char {
 		case '"', '\\':
-			dst = append(dst, c)
+			dst = append(dst, char)
 		case '\b':
 			dst = append(dst, 'b')
 		case '\t':
@@ -189,8 +189,8 @@ func appendString(dst []byte, s string) ([]byte, error) {
 		case '\r':
 			dst = append(dst, 'r')
 		default:
-			dst = append(dst, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+			dst = append(dst, 'u', '0', '0', hexDigits[char>>4], hexDigits[char&15])
 		}
 	}
-	return append(append(dst, s[from:]...), '"'), nil
+	return append(append(dst, text[from:]...), '"'), nil
 }

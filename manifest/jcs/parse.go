@@ -152,14 +152,14 @@ func (p *parser) str() (string, error) {
 	var out []byte // nil before the first escape
 	src, from, at := p.src, p.pos, p.pos
 	for at < len(src) {
-		switch c := src[at]; {
-		case c == '"':
+		switch char := src[at]; {
+		case char == '"':
 			p.pos = at + 1
 			if out == nil {
 				return string(src[from:at]), nil
 			}
 			return string(append(out, src[from:at]...)), nil
-		case c == '\\':
+		case char == '\\':
 			out = append(out, src[from:at]...)
 			p.pos = at
 			var err error
@@ -167,10 +167,10 @@ func (p *parser) str() (string, error) {
 				return "", err
 			}
 			from, at = p.pos, p.pos
-		case c < 0x20:
+		case char < 0x20:
 			p.pos = at
 			return "", p.errorf("a control character in a string")
-		case c < utf8.RuneSelf:
+		case char < utf8.RuneSelf:
 			at++
 		default:
 			r, n := utf8.DecodeRune(src[at:])
@@ -190,38 +190,38 @@ func (p *parser) escape(out []byte) ([]byte, error) {
 	if p.pos+1 == len(p.src) {
 		return nil, p.errorf("a string without end")
 	}
-	c := p.src[p.pos+1]
-	switch c {
+	char := p.src[p.pos+1]
+	switch char {
 	case '"', '\\', '/':
 	case 'b':
-		c = '\b'
+		char = '\b'
 	case 't':
-		c = '\t'
+		char = '\t'
 	case 'n':
-		c = '\n'
+		char = '\n'
 	case 'f':
-		c = '\f'
+		char = '\f'
 	case 'r':
-		c = '\r'
+		char = '\r'
 	case 'u':
-		r, ok := p.unit(p.pos)
+		unit, ok := p.unit(p.pos)
 		if !ok {
 			return nil, p.errorf(`expected four hexadecimal digits after "\u"`)
 		}
 		n := 6
-		if utf16.IsSurrogate(r) {
+		if utf16.IsSurrogate(unit) {
 			low, _ := p.unit(p.pos + 6)
-			if r, n = utf16.DecodeRune(r, low), 12; r == utf8.RuneError {
+			if unit, n = utf16.DecodeRune(unit, low), 12; unit == utf8.RuneError {
 				return nil, p.errorf("half of a surrogate pair")
 			}
 		}
 		p.pos += n
-		return utf8.AppendRune(out, r), nil
+		return utf8.AppendRune(out, unit), nil
 	default:
 		return nil, p.errorf("unknown escape")
 	}
 	p.pos += 2
-	return append(out, c), nil
+	return append(out, char), nil
 }
 
 // unit reads the escape \uXXXX at i.

@@ -201,7 +201,7 @@ func (d Dir) Private(name string, passphrase func() (string, error)) (Private, e
 }
 
 func (d Dir) open(name string, b []byte, passphrase func() (string, error)) (Private, error) {
-	p, err := ParsePrivate(b, passphrase)
+	signer, err := ParsePrivate(b, passphrase)
 	if err != nil {
 		return Private{}, fmt.Errorf("key %q: %w", name, err)
 	}
@@ -211,13 +211,13 @@ func (d Dir) open(name string, b []byte, passphrase func() (string, error)) (Pri
 	}
 	if missing && IsLocked(b) {
 		// Only List needs the public half, so an unwritable directory is no error.
-		d.writePublic(name, p.Public())
+		d.writePublic(name, signer.Public())
 	}
-	if !missing && pub != p.Public() {
+	if !missing && pub != signer.Public() {
 		return Private{}, fmt.Errorf("key %q: %w", name,
-			invalid("its public half is %s, but its private half belongs to %s", pub, p.Public()))
+			invalid("its public half is %s, but its private half belongs to %s", pub, signer.Public()))
 	}
-	return p, nil
+	return signer, nil
 }
 
 func (d Dir) readPrivate(name string) ([]byte, error) {
@@ -255,14 +255,14 @@ func (d Dir) read(file string, private bool) ([]byte, error) {
 
 // Add stores a key under a name, with a passphrase unless that is empty. An existing key is fs.ErrExist. The key is
 // durable when Add returns without an error.
-func (d Dir) Add(name string, p Private, passphrase string) error {
+func (d Dir) Add(name string, signer Private, passphrase string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	b := p.PEM()
+	data := signer.PEM()
 	if passphrase != "" {
 		var err error
-		if b, err = p.lock(passphrase, cmp.Or(d.work, writeWork)); err != nil {
+		if data, err = signer.lock(passphrase, cmp.Or(d.work, writeWork)); err != nil {
 			return err
 		}
 	}
@@ -276,10 +276,10 @@ func (d Dir) Add(name string, p Private, passphrase string) error {
 		return err
 	}
 	private, _ := files(name)
-	if err := d.write(private, b, 0o600, false); err != nil {
+	if err := d.write(private, data, 0o600, false); err != nil {
 		return err
 	}
-	return d.writePublic(name, p.Public())
+	return d.writePublic(name, signer.Public())
 }
 
 // Remove deletes a key for good. A missing key is fs.ErrNotExist.

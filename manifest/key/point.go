@@ -29,10 +29,10 @@ func smallOrder(b *[32]byte) bool {
 // checkPoint returns an error unless b is the canonical encoding of a point on the curve -x²+y² = 1+dx²y² that is not
 // of small order.
 func checkPoint(b *[32]byte) error {
-	p := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 255), big.NewInt(19))
-	y := bigEndian(b)
-	y.SetBit(y, 255, 0)
-	if y.Cmp(p) >= 0 {
+	prime := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 255), big.NewInt(19))
+	coord := bigEndian(b)
+	coord.SetBit(coord, 255, 0)
+	if coord.Cmp(prime) >= 0 {
 		return invalid("a number that is not reduced encodes the point: it has a second spelling")
 	}
 	// This comes before the curve, because the sign of a zero, the other second spelling, is possible only here.
@@ -41,10 +41,10 @@ func checkPoint(b *[32]byte) error {
 	}
 	// There is an x if (y²-1)/(dy²+1) is a square, which it is if the product of the two is; d is -121665/121666,
 	// and multiplying both by -121666 leaves 121666(1-y²) and 121665y²-121666. Neither is zero here.
-	y2 := new(big.Int).Mul(y, y)
+	y2 := new(big.Int).Mul(coord, coord)
 	u := new(big.Int).Mul(big.NewInt(121666), new(big.Int).Sub(big.NewInt(1), y2))
 	v := new(big.Int).Sub(new(big.Int).Mul(big.NewInt(121665), y2), big.NewInt(121666))
-	if u.Mul(u, v).Mod(u, p); big.Jacobi(u, p) != 1 {
+	if u.Mul(u, v).Mod(u, prime); big.Jacobi(u, prime) != 1 {
 		return invalid("no point on the curve")
 	}
 	return nil

@@ -24,18 +24,18 @@ type Private struct {
 
 // Generate makes a key from 32 bytes of random, which is crypto/rand.Reader outside tests.
 func Generate(random io.Reader) (Private, error) {
-	var p Private
+	var signer Private
 	for {
 		seed := make([]byte, ed25519.SeedSize)
 		_, err := io.ReadFull(random, seed)
-		if err != nil && p.IsZero() {
+		if err != nil && signer.IsZero() {
 			return Private{}, fmt.Errorf("random bytes for a key: %w", err)
 		}
 		if err != nil {
-			return p, nil
+			return signer, nil
 		}
-		if p, err = fromSeed(seed); err != nil || !strings.HasPrefix(p.Public().String(), "-") {
-			return p, err
+		if signer, err = fromSeed(seed); err != nil || !strings.HasPrefix(signer.Public().String(), "-") {
+			return signer, err
 		}
 		// A command line would parse this key as a flag: generate another one, as long as there are random bytes.
 	}
@@ -80,7 +80,8 @@ var ErrLocked error = fault.New(fault.Approval, "private key is locked with a pa
 
 // wrongPassphrase is the error about a passphrase that doesn't open the key.
 func wrongPassphrase() error {
-	return fault.New(fault.AuthFailed, "wrong passphrase").On("reason", "passphrase")
+	return fault.New(fault.AuthFailed, "wrong passphrase").On("reason", "passphrase").
+		Try("export RYE_KEY_PASSPHRASE=…")
 }
 
 // Ready does the 1 ms of work for a process's first signature in crypto/ed25519 ahead of time, while other work runs.

@@ -139,19 +139,19 @@ type Side struct {
 
 // Decide reports whether the root and, if it exists, the project's policy allow a request. It asks each policy
 // separately, so a project can forbid but never allow. It depends on its arguments alone, and answers every request.
-func Decide(r Request, root Side, project *Side) Decision {
+func Decide(request Request, root Side, project *Side) Decision {
 	if root.Policy == nil || project != nil && project.Policy == nil {
 		return Decision{Answer: Answer{Code: BadRequest, Detail: "no policy given"}}
 	}
-	n, err := r.check()
+	n, err := request.check()
 	if err != nil {
 		return Decision{Answer: Answer{Code: BadRequest, Detail: err.Error()}}
 	}
-	d := Decision{Answer: root.answer(&r, n)}
+	d := Decision{Answer: root.answer(&request, n)}
 	if !d.Allowed || project == nil {
 		return d
 	}
-	a := project.answer(&r, n)
+	a := project.answer(&request, n)
 	a.Project = true
 	if !a.Allowed {
 		return Decision{Answer: a}
@@ -178,62 +178,62 @@ func (r *Request) check() (glob.Name, error) {
 }
 
 // answer evaluates one policy.
-func (s *Side) answer(r *Request, n glob.Name) Answer {
-	var a Answer
-	if a.Revoked, a.List = s.revokedDigest(r); a.Revoked != nil {
-		return a.end(DigestRevoked)
+func (s *Side) answer(request *Request, n glob.Name) Answer {
+	var answer Answer
+	if answer.Revoked, answer.List = s.revokedDigest(request); answer.Revoked != nil {
+		return answer.end(DigestRevoked)
 	}
-	if s.stale(&a, r.Now) {
-		return a.end(ListStale)
+	if s.stale(&answer, request.Now) {
+		return answer.end(ListStale)
 	}
-	if a.Voucher = r.Voucher; a.Voucher != ByKeys {
-		return a.end(Admitted)
+	if answer.Voucher = request.Voucher; answer.Voucher != ByKeys {
+		return answer.end(Admitted)
 	}
-	if a.ByDigest = s.Policy.admits(r); a.ByDigest {
-		return a.end(Admitted)
+	if answer.ByDigest = s.Policy.admits(request); answer.ByDigest {
+		return answer.end(Admitted)
 	}
 	i, err := glob.Most(s.Policy.rules, func(c *compiledRule) *glob.Glob { return &c.glob }, n)
 	if err != nil {
-		a.Detail = err.Error()
-		return a.end(Ambiguous)
+		answer.Detail = err.Error()
+		return answer.end(Ambiguous)
 	}
 	var rule *compiledRule
 	if i >= 0 {
 		rule = &s.Policy.rules[i]
-		a.Rule, a.Threshold = rule.glob.Text(), s.Policy.sections.Rules[i].Threshold
-		if r.Evidence {
-			a.Threshold = 1
+		answer.Rule, answer.Threshold = rule.glob.Text(), s.Policy.sections.Rules[i].Threshold
+		if request.Evidence {
+			answer.Threshold = 1
 		}
-		if a.Excepted = glob.MatchAny(rule.except, n); a.Excepted {
+		if answer.Excepted = glob.MatchAny(rule.except, n); answer.Excepted {
 			rule = nil
 		}
 	}
 	var v1 Code
 	if rule != nil {
-		v1 = acceptV1(s.Policy.sections.Rules[i].V1, r, n)
+		v1 = acceptV1(s.Policy.sections.Rules[i].V1, request, n)
 	}
-	s.judge(&a, r, rule, v1)
+	s.judge(&answer, request, rule, v1)
 	switch {
-	case rule != nil && a.Count >= a.Threshold:
-		return a.end(Admitted)
-	case a.Count > 0:
-		return a.end(BelowThreshold)
-	case len(r.Signers) == 0 && len(r.Unknown) == 0:
-		return a.end(Unsigned)
+	case rule != nil && answer.Count >= answer.Threshold:
+		return answer.end(Admitted)
+	case answer.Count > 0:
+		return answer.end(BelowThreshold)
+	case len(request.Signers) == 0 && len(request.Unknown) == 0:
+		return answer.end(Unsigned)
 	}
 	code := UntrustedKey
-	for _, v := range a.Signers {
+	for _, v := range answer.Signers {
 		code = max(code, v.Code)
 	}
 	if code == KeyRevoked {
-		for _, v := range a.Signers {
+		for _, v := range answer.Signers {
 			if v.Code == KeyRevoked {
-				a.Revoked, a.List = s.revokedKey(v.Key)
+				answer.Revoked, answer.List = s.revokedKey(v.Key)
 				break
 			}
 		}
 	}
-	return a.end(code)
+	return answer.end(code)
 }
 
 func (a Answer) end(c Code) Answer {
@@ -256,37 +256,37 @@ func acceptV1(accepted bool, r *Request, n glob.Name) Code {
 
 // judge gives every signer its verdict, one for each key, in the order of fingerprints. Without a rule, no signer
 // counts.
-func (s *Side) judge(a *Answer, r *Request, rule *compiledRule, v1 Code) {
-	if len(r.Signers) == 0 {
+func (s *Side) judge(answer *Answer, request *Request, rule *compiledRule, v1 Code) {
+	if len(request.Signers) == 0 {
 		return
 	}
-	a.Signers = make([]Verdict, 0, len(r.Signers))
-	for _, signer := range r.Signers {
-		v := Verdict{Key: signer.Key.Fingerprint(), Format: signer.Format}
-		k, known := s.Policy.Key(v.Key)
-		v.Name = k.Name
+	answer.Signers = make([]Verdict, 0, len(request.Signers))
+	for _, signer := range request.Signers {
+		verdict := Verdict{Key: signer.Key.Fingerprint(), Format: signer.Format}
+		k, known := s.Policy.Key(verdict.Key)
+		verdict.Name = k.Name
 		switch {
 		case !known:
-			v.Code = UntrustedKey
-		case rule == nil || !rule.keys[v.Key]:
-			v.Code = NoRule
+			verdict.Code = UntrustedKey
+		case rule == nil || !rule.keys[verdict.Key]:
+			verdict.Code = NoRule
 		case signer.Format == sign.V1:
-			v.Code = v1
+			verdict.Code = v1
 		case signer.Format == sign.V2:
-			v.Code = Admitted
+			verdict.Code = Admitted
 		default:
-			v.Code = FormatNotAccepted
+			verdict.Code = FormatNotAccepted
 		}
 		if known {
-			if fault := s.KeyFault(k, r.Now); fault != Admitted {
-				v.Code = fault
+			if fault := s.KeyFault(k, request.Now); fault != Admitted {
+				verdict.Code = fault
 			}
 		}
-		a.add(v)
+		answer.add(verdict)
 	}
-	for _, v := range a.Signers {
+	for _, v := range answer.Signers {
 		if v.Code == Admitted {
-			a.Count++
+			answer.Count++
 		}
 	}
 }
@@ -387,7 +387,7 @@ func (v *revocations) find(r *Request) *Revocation {
 }
 
 // stale reports whether a list that must be fresh is stale, and notes the stale lists that may be.
-func (s *Side) stale(a *Answer, now time.Time) bool {
+func (s *Side) stale(answer *Answer, now time.Time) bool {
 	for _, src := range s.Policy.sections.Lists {
 		k, _ := s.Policy.KeyNamed(src.Key)
 		why := stale(src, s.list(src), now)
@@ -397,9 +397,9 @@ func (s *Side) stale(a *Answer, now time.Time) bool {
 		switch {
 		case why == "":
 		case src.Warn:
-			a.Warnings = append(a.Warnings, fmt.Sprintf("revocation list %q %s", src.Name, why))
+			answer.Warnings = append(answer.Warnings, fmt.Sprintf("revocation list %q %s", src.Name, why))
 		default:
-			a.List, a.Detail = src.Name, why
+			answer.List, answer.Detail = src.Name, why
 			return true
 		}
 	}

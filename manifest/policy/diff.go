@@ -67,14 +67,14 @@ func (p *Policy) facts() map[place]string {
 			all[place{section, entry, field}] = text
 		}
 	}
-	s := &p.sections
-	for _, k := range s.Keys {
+	sections := &p.sections
+	for _, k := range sections.Keys {
 		add("keys", k.Name, "key", k.Public.String())
 		add("keys", k.Name, "owner", word(k.Owner))
 		add("keys", k.Name, "not-before", yamltree.DateText(k.NotBefore))
 		add("keys", k.Name, "expires", yamltree.DateText(k.Expires))
 	}
-	for _, r := range s.Rules {
+	for _, r := range sections.Rules {
 		add("names", r.Glob, "keys", set(r.Keys))
 		add("names", r.Glob, "threshold", strconv.Itoa(r.Threshold))
 		add("names", r.Glob, "accept", map[bool]string{false: "[v2]", true: "[v1, v2]"}[r.V1])
@@ -82,7 +82,7 @@ func (p *Policy) facts() map[place]string {
 			add("names", r.Glob, "except", set(r.Except))
 		}
 	}
-	for _, d := range s.Digests {
+	for _, d := range sections.Digests {
 		add("digests", d.Digest.String(), "", "admitted")
 		if !d.Tree.IsZero() {
 			add("digests", d.Digest.String(), "tree", d.Tree.String())
@@ -90,51 +90,51 @@ func (p *Policy) facts() map[place]string {
 		add("digests", d.Digest.String(), "as", word(d.As))
 		add("digests", d.Digest.String(), "reason", word(d.Reason))
 	}
-	for _, r := range s.Revoked {
+	for _, r := range sections.Revoked {
 		add("revoked", r.What(), "", "revoked")
 		add("revoked", r.What(), "reason", word(r.Reason))
 		add("revoked", r.What(), "date", yamltree.DateText(r.Date))
 	}
-	for _, l := range s.Lists {
+	for _, l := range sections.Lists {
 		add("lists", l.Name, "from", word(l.From))
 		add("lists", l.Name, "key", l.Key)
 		add("lists", l.Name, "max-age", l.MaxAge.String())
 		add("lists", l.Name, "stale", map[bool]string{false: "refuse", true: "warn"}[l.Warn])
 	}
-	for _, g := range s.Override {
+	for _, g := range sections.Override {
 		add("override", g, "", "may be replaced")
 	}
-	for _, h := range s.Inside {
+	for _, h := range sections.Inside {
 		add("inside", h, "", "may be asked")
 	}
-	for _, g := range s.Grants {
+	for _, g := range sections.Grants {
 		add("grants", g.Glob, "", set(g.Allow))
 	}
 	p.execFacts(add)
-	for _, l := range s.Ask {
+	for _, l := range sections.Ask {
 		add("ask", l.Name, "", l.String())
 	}
 	return all
 }
 
 func (p *Policy) execFacts(add func(section, entry, field, text string)) {
-	e := p.sections.Exec
-	add("exec", "", "floor", e.Floor.String())
-	add("exec", "", "strangers", e.Strangers.String())
-	if e.Network.Bound {
-		add("exec", "", "network", set(e.Network.Hosts))
+	exec := p.sections.Exec
+	add("exec", "", "floor", exec.Floor.String())
+	add("exec", "", "strangers", exec.Strangers.String())
+	if exec.Network.Bound {
+		add("exec", "", "network", set(exec.Network.Hosts))
 	}
-	if e.Enforce {
+	if exec.Enforce {
 		add("exec", "", "toolchain", "enforce")
 	}
-	if e.Audit {
+	if exec.Audit {
 		add("exec", "", "audit", "required")
 	}
-	add("exec", "", "dotenv", e.DotEnv.String())
-	if n := e.Limits.Memory; n > 0 {
+	add("exec", "", "dotenv", exec.DotEnv.String())
+	if n := exec.Limits.Memory; n > 0 {
 		add("exec", "memory", "limits", strconv.FormatInt(n>>20, 10)+"MiB")
 	}
-	if n := e.Limits.Processes; n > 0 {
+	if n := exec.Limits.Processes; n > 0 {
 		add("exec", "processes", "limits", strconv.FormatInt(n, 10))
 	}
 	if p.sections.Secrets != nil {

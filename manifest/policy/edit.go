@@ -75,6 +75,14 @@ func (p *Policy) SetDates(name string, notBefore, expires time.Time) (*Policy, e
 	})
 }
 
+// SetOwner sets the owner of a key.
+func (p *Policy) SetOwner(name, owner string) (*Policy, error) {
+	if _, ok := p.KeyNamed(name); !ok {
+		return noEdit("no key %q in the policy", name)
+	}
+	return p.change(func(root *yamltree.Node) { root.Entry("keys").Entry(name).SetText("owner", owner) })
+}
+
 func addKey(section *yamltree.Node, k Key) {
 	n := section.Entry(k.Name)
 	n.Entry("key").Set(k.Public.String())
@@ -84,19 +92,38 @@ func addKey(section *yamltree.Node, k Key) {
 }
 
 // SetRule adds a rule, or replaces the one with the same glob.
-func (p *Policy) SetRule(r Rule) (*Policy, error) {
+func (p *Policy) SetRule(rule Rule) (*Policy, error) {
 	return p.change(func(root *yamltree.Node) {
-		n := root.Entry("names", order...).Entry(r.Glob)
-		n.Entry("keys").SetList(r.Keys)
-		if n.Drop("threshold", r.Threshold == 1) {
-			n.Entry("threshold").Set(strconv.Itoa(r.Threshold)).Plain = true
+		n := root.Entry("names", order...).Entry(rule.Glob)
+		n.Entry("keys").SetList(rule.Keys)
+		if n.Drop("threshold", rule.Threshold == 1) {
+			n.Entry("threshold").Set(strconv.Itoa(rule.Threshold)).Plain = true
 		}
-		if n.Drop("accept", !r.V1) {
+		if n.Drop("accept", !rule.V1) {
 			n.Entry("accept").SetList([]string{"v1", "v2"})
 		}
-		if n.Drop("except", len(r.Except) == 0) {
-			n.Entry("except").SetList(r.Except)
+		if n.Drop("except", len(rule.Except) == 0) {
+			n.Entry("except").SetList(rule.Except)
 		}
+	})
+}
+
+// AddDigest admits a file or a document by its digest alone, or changes the entry of the digest.
+func (p *Policy) AddDigest(d DigestEntry) (*Policy, error) {
+	if found, _ := (&Side{Policy: p}).revokedDigest(&Request{Raw: d.Digest}); found != nil {
+		return noEdit("the digest %s is revoked", d.Digest)
+	}
+	return p.change(func(root *yamltree.Node) {
+		n := root.Entry("digests", order...).Entry(d.Digest.String())
+		n.SetText("as", d.As)
+		n.SetText("reason", d.Reason)
+	})
+}
+
+// SetGrants grants permissions to the items of a glob, instead of what the policy grants them now.
+func (p *Policy) SetGrants(glob string, patterns []string) (*Policy, error) {
+	return p.change(func(root *yamltree.Node) {
+		root.Entry("grants", order...).Entry(glob).SetList(patterns)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,8 @@ func TestEdits(t *testing.T) {
 		{"change an end", func() (*Policy, error) { return p.SetDates("c", time.Time{}, noon) },
 			"  c: {key: \"$key3\"}\n", "  c: {key: \"$key3\", expires: \"2026-11-20T12:00:00Z\"}\n",
 			"+ keys c expires: 2026-11-20T12:00:00Z\n"},
+		{"set an owner", func() (*Policy, error) { return p.SetOwner("c", "Cleo") },
+			"  c: {key: \"$key3\"}\n", "  c: {key: \"$key3\", owner: Cleo}\n", "+ keys c owner: Cleo\n"},
 		{"revoke a key", func() (*Policy, error) {
 			return p.Revoke(Revocation{Key: pub(2).Fingerprint(), Reason: "stolen",
 				Date: noon.Truncate(24 * time.Hour)})
@@ -129,6 +132,7 @@ func TestEditsRefused(t *testing.T) {
 			return p.AddKey(Key{Name: "a", Public: pub(1)}, true)
 		},
 		"an end before it begins": func() (*Policy, error) { return p.SetDates("a", noon, noon) },
+		"an owner of no key":      func() (*Policy, error) { return p.SetOwner("z", "Zoe") },
 		"an end of no key":        func() (*Policy, error) { return p.SetDates("z", noon, time.Time{}) },
 		"an end of a revoked key": func() (*Policy, error) { return p.SetDates("b", noon, time.Time{}) },
 		"a key twice": func() (*Policy, error) {
@@ -480,5 +484,37 @@ func TestErrors(t *testing.T) {
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
 		}
+	}
+}
+
+// TestAddDigest: a digest is admitted under one name alone, unless it is revoked; grants replace those of their glob.
+func TestAddDigest(t *testing.T) {
+	p := mustParse(t, rootText)
+	d := digest("plugin")
+	after, err := p.AddDigest(DigestEntry{Digest: d, As: "bundle:plugins/x@1.0.0+0123456789ab"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"bundle:plugins/x@1.0.0+0123456789ab": true,
+		"bundle:plugins/y@1.0.0": false} {
+		got := Decide(Request{Name: name, Stripped: d, Document: d,
+			Now: time.Unix(1_800_000_000, 0)}, Side{Policy: after}, nil)
+		if got.Allowed != want {
+			t.Errorf("%s: %t, %s", name, got.Allowed, got.Reason())
+		}
+	}
+	for _, patterns := range [][]string{{"execute:tool:a/*"}, {"execute:tool:b/*"}} {
+		if after, err = after.SetGrants("directive:plugins/x/**", patterns); err != nil {
+			t.Fatal(err)
+		}
+		if got, found := after.Grants("directive:plugins/x/y"); !found || !slices.Equal(got, patterns) {
+			t.Errorf("got %v", got)
+		}
+	}
+	if after, err = after.Revoke(Revocation{Digest: d, Reason: "bad"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := after.AddDigest(DigestEntry{Digest: d}); err == nil {
+		t.Error("a revoked digest was added")
 	}
 }

@@ -24,29 +24,29 @@ func Parse(file []byte) (*Policy, error) {
 	if len(file) > yamltree.MaxBytes {
 		return nil, &yamltree.Error{Family: "policy", Msg: fmt.Sprintf("is longer than %d bytes", yamltree.MaxBytes)}
 	}
-	b, err := sign.Strip(file, sign.Hash)
+	data, err := sign.Strip(file, sign.Hash)
 	if err != nil {
 		return nil, err
 	}
-	p := &Policy{
-		id:    cas.Sum(b),
+	rules := &Policy{
+		id:    cas.Sum(data),
 		names: map[string]int{}, prints: map[key.Fingerprint]int{}, digests: map[cas.Digest]int{},
 	}
-	if p.tree, err = yamltree.Parse(b); err == nil {
-		err = p.read()
+	if rules.tree, err = yamltree.Parse(data); err == nil {
+		err = rules.read()
 	}
 	var where *yamltree.Error
 	if errors.As(err, &where) {
 		where.Family = "policy"
 		// Messages count the lines of the whole file; only "---" may precede the signatures.
 		if where.Line > 0 {
-			where.Line += bytes.Count(file, []byte("\n")) - bytes.Count(b, []byte("\n"))
+			where.Line += bytes.Count(file, []byte("\n")) - bytes.Count(data, []byte("\n"))
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	return rules, nil
 }
 
 // Find finds a key of this policy for package sign.

@@ -109,36 +109,36 @@ func (p *Policy) readRules(section *yamltree.Node) error {
 		return section.Errorf("has more than %d rules", maxRules)
 	}
 	for _, n := range section.Kids {
-		g, err := globlist.Parse(n, n.Key)
+		pattern, err := globlist.Parse(n, n.Key)
 		if err != nil {
 			return err
 		}
 		for i := range p.rules {
-			if other := &p.rules[i].glob; glob.Collide(other, &g) {
+			if other := &p.rules[i].glob; glob.Collide(other, &pattern) {
 				return n.Errorf("%q and %q can match the same name, and neither is more specific",
-					g.Text(), other.Text())
+					pattern.Text(), other.Text())
 			}
 		}
 		if err := n.Fields("keys", "threshold", "accept", "except"); err != nil {
 			return err
 		}
-		r, c := Rule{Glob: n.Key}, compiledRule{glob: g, keys: map[key.Fingerprint]bool{}}
-		if r.Keys, err = p.ruleKeys(n, c.keys); err != nil {
+		rule, compiledRule := Rule{Glob: n.Key}, compiledRule{glob: pattern, keys: map[key.Fingerprint]bool{}}
+		if rule.Keys, err = p.ruleKeys(n, compiledRule.keys); err != nil {
 			return err
 		}
-		if r.Threshold, err = readThreshold(n, len(r.Keys)); err != nil {
+		if rule.Threshold, err = readThreshold(n, len(rule.Keys)); err != nil {
 			return err
 		}
-		if r.V1, err = readAccept(n); err != nil {
+		if rule.V1, err = readAccept(n); err != nil {
 			return err
 		}
 		if f := n.Get("except"); f != nil {
-			if r.Except, c.except, err = globlist.Read(f); err != nil {
+			if rule.Except, compiledRule.except, err = globlist.Read(f); err != nil {
 				return err
 			}
 		}
-		p.sections.Rules = append(p.sections.Rules, r)
-		p.rules = append(p.rules, c)
+		p.sections.Rules = append(p.sections.Rules, rule)
+		p.rules = append(p.rules, compiledRule)
 	}
 	return nil
 }
@@ -183,25 +183,25 @@ func (p *Policy) readDigests(section *yamltree.Node) error {
 		if err != nil {
 			return n.Errorf("%s", err)
 		}
-		a := DigestEntry{Digest: d}
-		if a.As, err = n.TextOf("as"); err != nil {
+		digestEntry := DigestEntry{Digest: d}
+		if digestEntry.As, err = n.TextOf("as"); err != nil {
 			return err
 		}
-		if a.As != "" {
-			if _, err := glob.ParseName(a.As); err != nil {
+		if digestEntry.As != "" {
+			if _, err := glob.ParseName(digestEntry.As); err != nil {
 				return n.Get("as").Errorf("%s", err)
 			}
 		}
-		if a.Reason, err = n.TextOf("reason"); err != nil {
+		if digestEntry.Reason, err = n.TextOf("reason"); err != nil {
 			return err
 		}
 		if t := n.Get("tree"); t != nil {
-			if a.Tree, err = cas.ParseDigest(t.Text); err != nil {
+			if digestEntry.Tree, err = cas.ParseDigest(t.Text); err != nil {
 				return t.Errorf("%s", err)
 			}
 		}
-		p.digests[a.Digest] = len(p.sections.Digests)
-		p.sections.Digests = append(p.sections.Digests, a)
+		p.digests[digestEntry.Digest] = len(p.sections.Digests)
+		p.sections.Digests = append(p.sections.Digests, digestEntry)
 	}
 	return nil
 }
@@ -235,33 +235,33 @@ func (p *Policy) readLists(section *yamltree.Node) error {
 		if err := n.Fields("from", "key", "max-age", "stale"); err != nil {
 			return err
 		}
-		s := Source{Name: n.Key}
+		source := Source{Name: n.Key}
 		var err error
-		if s.From, err = n.Need("from"); err != nil {
+		if source.From, err = n.Need("from"); err != nil {
 			return err
 		}
-		if scheme, _, ok := strings.Cut(s.From, "://"); ok {
-			u, err := url.Parse(s.From)
+		if scheme, _, ok := strings.Cut(source.From, "://"); ok {
+			u, err := url.Parse(source.From)
 			if err != nil || scheme != "https" && scheme != "oci" || u.Host == "" || u.User != nil ||
 				u.Fragment != "" {
 				return n.Get("from").Errorf("expected an https or oci address, without user and fragment, or a path")
 			}
 		}
-		if s.Key, err = n.Need("key"); err != nil {
+		if source.Key, err = n.Need("key"); err != nil {
 			return err
 		}
-		if _, err := p.known(n.Get("key"), s.Key); err != nil {
+		if _, err := p.known(n.Get("key"), source.Key); err != nil {
 			return err
 		}
-		if s.MaxAge, err = n.Age("max-age", maxAge); err != nil {
+		if source.MaxAge, err = n.Age("max-age", maxAge); err != nil {
 			return err
 		}
 		stale, err := n.Choice("stale", "refuse", "warn")
 		if err != nil {
 			return err
 		}
-		s.Warn = stale == "warn"
-		p.sections.Lists = append(p.sections.Lists, s)
+		source.Warn = stale == "warn"
+		p.sections.Lists = append(p.sections.Lists, source)
 	}
 	return nil
 }
@@ -284,14 +284,14 @@ func (p *Policy) readGrants(section *yamltree.Node) error {
 		return section.Errorf("has more than %d globs", maxRules)
 	}
 	for _, n := range section.Kids {
-		g, err := globlist.Parse(n, n.Key)
+		pattern, err := globlist.Parse(n, n.Key)
 		if err != nil {
 			return err
 		}
 		for i := range p.grants {
-			if other := &p.grants[i]; glob.Collide(other, &g) {
+			if other := &p.grants[i]; glob.Collide(other, &pattern) {
 				return n.Errorf("%q and %q can match the same name, and neither is more specific",
-					g.Text(), other.Text())
+					pattern.Text(), other.Text())
 			}
 		}
 		grant := Grant{Glob: n.Key}
@@ -299,7 +299,7 @@ func (p *Policy) readGrants(section *yamltree.Node) error {
 			return err
 		}
 		p.sections.Grants = append(p.sections.Grants, grant)
-		p.grants = append(p.grants, g)
+		p.grants = append(p.grants, pattern)
 	}
 	return nil
 }

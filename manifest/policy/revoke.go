@@ -76,22 +76,22 @@ type List struct {
 // maxCounter is the largest number that every JSON reader keeps exact.
 const maxCounter = 1<<53 - 1
 
-// NewList returns l with its entries, or an error for an invalid list.
-func NewList(l List, entries []Revocation) (*List, error) {
+// NewList returns list with its entries, or an error for an invalid list.
+func NewList(list List, entries []Revocation) (*List, error) {
 	switch {
-	case l.Counter < 1 || l.Counter > maxCounter:
-		return nil, fmt.Errorf("revocation list %q: counter %d is not between 1 and %d", l.Name, l.Counter,
+	case list.Counter < 1 || list.Counter > maxCounter:
+		return nil, fmt.Errorf("revocation list %q: counter %d is not between 1 and %d", list.Name, list.Counter,
 			int64(maxCounter))
-	case l.Issued.IsZero() || !l.Issued.Before(l.Expires):
-		return nil, fmt.Errorf("revocation list %q: expires before it is issued", l.Name)
+	case list.Issued.IsZero() || !list.Issued.Before(list.Expires):
+		return nil, fmt.Errorf("revocation list %q: expires before it is issued", list.Name)
 	}
 	for _, e := range entries {
 		if e.Key.IsZero() == e.Digest.IsZero() {
-			return nil, fmt.Errorf("revocation list %q: an entry revokes one key or one digest", l.Name)
+			return nil, fmt.Errorf("revocation list %q: an entry revokes one key or one digest", list.Name)
 		}
 	}
-	l.revoked = newRevocations(entries)
-	return &l, nil
+	list.revoked = newRevocations(entries)
+	return &list, nil
 }
 
 // signedBy reports whether a key made one of the signatures under l. The first format has no names and so no lists.

@@ -62,11 +62,11 @@ func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (*Policy
 
 // DecideRotation reports whether Rotate would apply a step now, as an answer about its document.
 func (s *Side) DecideRotation(r Rotation, signers []sign.Signer, unknown []string, now time.Time) Answer {
-	a := Answer{Rotation: true}
+	answer := Answer{Rotation: true}
 	rule, err := s.mayRotate(r, now)
 	if err == nil {
-		a.Rule, a.Threshold = r.Rule, s.Policy.sections.Rules[rule].Threshold
-		err = s.rotationSigners(&a, r, rule, signers, now)
+		answer.Rule, answer.Threshold = r.Rule, s.Policy.sections.Rules[rule].Threshold
+		err = s.rotationSigners(&answer, r, rule, signers, now)
 	}
 	if err == nil {
 		_, err = s.exchange(r, rule)
@@ -74,107 +74,109 @@ func (s *Side) DecideRotation(r Rotation, signers []sign.Signer, unknown []strin
 	var refused *RotationError
 	switch {
 	case err == nil:
-		return a.end(Admitted)
+		return answer.end(Admitted)
 	case errors.As(err, &refused):
-		a.Detail = refused.Reason
-		a.Revoked, a.List = refused.Revoked, refused.List
+		answer.Detail = refused.Reason
+		answer.Revoked, answer.List = refused.Revoked, refused.List
 		if refused.Code == BelowThreshold && len(signers) == 0 {
-			return a.end(map[bool]Code{true: Unsigned, false: UntrustedKey}[len(unknown) == 0])
+			return answer.end(map[bool]Code{true: Unsigned, false: UntrustedKey}[len(unknown) == 0])
 		}
-		return a.end(refused.Code)
+		return answer.end(refused.Code)
 	}
-	a.Detail = err.Error()
-	return a.end(BadRequest)
+	answer.Detail = err.Error()
+	return answer.end(BadRequest)
 }
 
 // mayRotate finds the rule of a step and checks everything except its signatures.
-func (s *Side) mayRotate(r Rotation, now time.Time) (rule int, err error) {
+func (s *Side) mayRotate(rotation Rotation, now time.Time) (rule int, err error) {
 	bad := func(code Code, format string, args ...any) (int, error) {
-		return 0, &RotationError{Rule: r.Rule, Code: code, Reason: fmt.Sprintf(format, args...)}
+		return 0, &RotationError{Rule: rotation.Rule, Code: code, Reason: fmt.Sprintf(format, args...)}
 	}
 	if now.IsZero() {
 		return bad(BadRequest, "the request has no time")
 	}
 	// Revocation and stale lists come first, as in every other decision.
-	if found, list := s.revokedDigest(&Request{Document: r.ID}); found != nil && !r.ID.IsZero() {
-		return 0, &RotationError{Rule: r.Rule, Code: DigestRevoked,
+	if found, list := s.revokedDigest(&Request{Document: rotation.ID}); found != nil && !rotation.ID.IsZero() {
+		return 0, &RotationError{Rule: rotation.Rule, Code: DigestRevoked,
 			Reason: "it is revoked" + (&Answer{Revoked: found, List: list}).revocation(), Revoked: found, List: list}
 	}
 	var a Answer
 	if s.stale(&a, now) {
-		return 0, &RotationError{Rule: r.Rule, Code: ListStale,
+		return 0, &RotationError{Rule: rotation.Rule, Code: ListStale,
 			Reason: fmt.Sprintf("the revocation list %q %s", a.List, a.Detail), List: a.List}
 	}
-	rule = slices.IndexFunc(s.Policy.sections.Rules, func(x Rule) bool { return x.Glob == r.Rule })
+	rule = slices.IndexFunc(s.Policy.sections.Rules, func(x Rule) bool { return x.Glob == rotation.Rule })
 	if rule < 0 {
 		return bad(NoRule, "the policy has no such rule")
 	}
 	old := s.Policy.rules[rule].keys
-	fresh := r.Key.Public.Fingerprint()
+	fresh := rotation.Key.Public.Fingerprint()
 	switch {
-	case r.Key.Public.IsZero():
+	case rotation.Key.Public.IsZero():
 		return bad(BadRequest, "it has no new key")
-	case !sameKeys(old, r.Before):
-		return bad(NoRule, "it starts from %s, the rule has %s: each step must be taken, in order", prints(r.Before),
+	case !sameKeys(old, rotation.Before):
+		return bad(NoRule, "it starts from %s, the rule has %s: each step must be taken, in order",
+			prints(rotation.Before),
 			prints(slices.Collect(maps.Keys(old))))
-	case !old[r.Retire]:
-		return bad(NoRule, "the retiring key %s is not a key of the rule", r.Retire.Short())
+	case !old[rotation.Retire]:
+		return bad(NoRule, "the retiring key %s is not a key of the rule", rotation.Retire.Short())
 	case old[fresh]:
 		return bad(NoRule, "the new key %s is already a key of the rule", fresh.Short())
-	case !r.Expires.IsZero() && !now.Before(r.Expires):
-		return bad(Expired, "it expired at %s; the clock says %s", clock(r.Expires), clock(now))
+	case !rotation.Expires.IsZero() && !now.Before(rotation.Expires):
+		return bad(Expired, "it expired at %s; the clock says %s", clock(rotation.Expires), clock(now))
 	}
 	return rule, nil
 }
 
 // rotationSigners requires the threshold of old keys and the new key, and adds each signer's verdict to a.
-func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.Signer, now time.Time) error {
-	fresh := r.Key.Public.Fingerprint()
+func (s *Side) rotationSigners(answer *Answer, rotation Rotation, rule int, signers []sign.Signer,
+	now time.Time) error {
+	fresh := rotation.Key.Public.Fingerprint()
 	// The policy's own dates for a known key apply, not the document's.
-	incoming := r.Key
+	incoming := rotation.Key
 	if known, ok := s.Policy.Key(fresh); ok {
 		incoming = known
 	}
 	if code := s.KeyFault(incoming, now); code != Admitted {
-		return &RotationError{Rule: r.Rule, Code: code,
+		return &RotationError{Rule: rotation.Rule, Code: code,
 			Reason: fmt.Sprintf("the new key %s: %s", fresh.Short(), code.words())}
 	}
 	old := s.Policy.rules[rule].keys
 	own := false
 	for _, signer := range signers {
-		v := Verdict{Key: signer.Key.Fingerprint(), Format: signer.Format, Code: UntrustedKey}
-		k, known := s.Policy.Key(v.Key)
-		v.Name = k.Name
+		verdict := Verdict{Key: signer.Key.Fingerprint(), Format: signer.Format, Code: UntrustedKey}
+		k, known := s.Policy.Key(verdict.Key)
+		verdict.Name = k.Name
 		switch {
 		case signer.Format != sign.V2:
-			v.Code = FormatNotAccepted
-		case v.Key == fresh:
-			v.Name, v.Code, own = incoming.Name, Admitted, true
-		case old[v.Key]:
-			v.Code = s.KeyFault(k, now)
+			verdict.Code = FormatNotAccepted
+		case verdict.Key == fresh:
+			verdict.Name, verdict.Code, own = incoming.Name, Admitted, true
+		case old[verdict.Key]:
+			verdict.Code = s.KeyFault(k, now)
 		case known:
-			v.Code = NoRule
+			verdict.Code = NoRule
 		}
-		a.add(v)
+		answer.add(verdict)
 	}
 	worst := BelowThreshold
-	for _, v := range a.Signers {
+	for _, v := range answer.Signers {
 		switch {
 		case !old[v.Key]:
 		case v.Code == Admitted:
-			a.Count++
+			answer.Count++
 		case v.Code >= NotYetValid && (worst == BelowThreshold || v.Code > worst):
 			worst = v.Code
 		}
 	}
 	want := s.Policy.sections.Rules[rule].Threshold
-	if a.Count < want {
-		return &RotationError{Rule: r.Rule, Code: worst,
-			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule requires: %s", a.Count,
+	if answer.Count < want {
+		return &RotationError{Rule: rotation.Rule, Code: worst,
+			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule requires: %s", answer.Count,
 				fault.Count(int64(want), "key"), worst.words())}
 	}
 	if !own {
-		return &RotationError{Rule: r.Rule, Code: BelowThreshold,
+		return &RotationError{Rule: rotation.Rule, Code: BelowThreshold,
 			Reason: fmt.Sprintf("it is not signed by the new key %s", fresh.Short())}
 	}
 	return nil
@@ -182,31 +184,31 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 
 // exchange returns the policy after the rotation. The old key stays under "keys:" while another rule or a list
 // names it.
-func (s *Side) exchange(r Rotation, rule int) (*Policy, error) {
-	p := s.Policy
-	retired, _ := p.Key(r.Retire)
-	name := r.Key.Name
-	known, have := p.Key(r.Key.Public.Fingerprint())
+func (s *Side) exchange(rotation Rotation, rule int) (*Policy, error) {
+	rules := s.Policy
+	retired, _ := rules.Key(rotation.Retire)
+	name := rotation.Key.Name
+	known, have := rules.Key(rotation.Key.Public.Fingerprint())
 	if have {
 		name = known.Name
-	} else if other, taken := p.KeyNamed(name); taken && other.Public != retired.Public {
-		return nil, &OwnerError{other, r.Key}
+	} else if other, taken := rules.KeyNamed(name); taken && other.Public != retired.Public {
+		return nil, &OwnerError{other, rotation.Key}
 	}
-	used := slices.ContainsFunc(p.sections.Lists, func(l Source) bool { return l.Key == retired.Name })
-	for i, other := range p.sections.Rules {
+	used := slices.ContainsFunc(rules.sections.Lists, func(l Source) bool { return l.Key == retired.Name })
+	for i, other := range rules.sections.Rules {
 		used = used || i != rule && slices.Contains(other.Keys, retired.Name)
 	}
 	if used && name == retired.Name {
-		return nil, &OwnerError{retired, r.Key}
+		return nil, &OwnerError{retired, rotation.Key}
 	}
-	return p.change(func(root *yamltree.Node) {
+	return rules.change(func(root *yamltree.Node) {
 		if !used {
 			root.Get("keys").Drop(retired.Name, true)
 		}
 		if !have {
-			addKey(root.Entry("keys", order...), r.Key)
+			addKey(root.Entry("keys", order...), rotation.Key)
 		}
-		for _, item := range root.Get("names").Get(r.Rule).Get("keys").Kids {
+		for _, item := range root.Get("names").Get(rotation.Rule).Get("keys").Kids {
 			if item.Text == retired.Name {
 				item.Text, item.Plain = name, false
 			}

@@ -77,23 +77,23 @@ func (e *Error) Reason() string {
 // Fault returns the error as people and programs see it.
 func (e *Error) Fault() *fault.Error {
 	reason := e.Reason()
-	f := fault.New(fault.Rollback, "%s", e).From(e).On("reason", reason).On("name", e.Step.Name)
+	failure := fault.New(fault.Rollback, "%s", e).From(e).On("reason", reason).On("name", e.Step.Name)
 	switch kind, _, _ := strings.Cut(e.Step.Name, ":"); {
 	case kind == "bundle":
-		f.On("version", e.Step.Position).On("seen", e.Seen.Position).On("manifest", e.Step.ID.String()).
+		failure.On("version", e.Step.Position).On("seen", e.Seen.Position).On("manifest", e.Step.ID.String()).
 			Because("an installed bundle doesn't go back by name, and the content of a version doesn't change")
 		switch reason {
 		case Older:
-			f.Try("rye bundle install " + e.Step.ID.String())
+			failure.Try("rye bundle install " + e.Step.ID.String())
 		case Other:
-			f.Try("rye docs sources")
+			failure.Try("rye docs sources")
 		}
 	case kind == "revocations" && reason == Older: // the words of package policy
-		f.On("reason", "list-older")
+		failure.On("reason", "list-older")
 	case kind == "revocations" && reason == Other:
-		f.On("reason", "list-forked")
+		failure.On("reason", "list-forked")
 	}
-	return f
+	return failure
 }
 
 // damaged returns an error about the journal as people and programs see it.
@@ -176,6 +176,29 @@ func (j *Journal) Seen() ([]Step, error) {
 		return nil, err
 	}
 	return m.steps(), nil
+}
+
+// CheckNew refuses to make a file list anew if any source is remembered with another one for its version: everyone who
+// saw that would refuse this one. A nil Journal remembers nothing.
+func (j *Journal) CheckNew(list *manifest.FileList) error {
+	if j == nil {
+		return nil
+	}
+	seen, err := j.Seen()
+	if err != nil {
+		return err
+	}
+	for _, s := range seen {
+		if s.Name == "bundle:"+list.BundleID && s.Position == list.Version && s.ID != list.ID {
+			return fault.New(fault.Rollback, "%s@%s was released before with other content", list.BundleID,
+				list.Version).
+				Because("released  "+s.ID.String()+", from "+fault.Quote(s.Source)+", seen at "+s.At.Format(timeForm),
+					"now       "+list.ID.String(), "a released version never changes: raise version in bundle.yaml").
+				Try("rye docs release").On("reason", Other).On("bundle", list.BundleID).On("version", list.Version).
+				On("seen", s.ID.String()).On("manifest", list.ID.String()).On("source", s.Source)
+		}
+	}
+	return nil
 }
 
 func (j *Journal) load() (*memory, error) {

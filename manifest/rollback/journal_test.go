@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/journal"
-	"github.com/rye-build/rye/manifest"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -58,6 +57,7 @@ func TestJournal(t *testing.T) {
 	}
 	mustRecord(t, j, moved(step("bundle:a", "1.2.0", "x")), step("bundle:a", "1.0.0", "old"),
 		moved(step("revocations:l", "9", "l9")))
+	l9 := step("revocations:l", "9", "l9")
 	other := moved(step("bundle:a", "1.0.0", "elsewhere"))
 	other.Source = "/home/é \"quoted\""
 	for _, c := range []struct {
@@ -87,6 +87,16 @@ func TestJournal(t *testing.T) {
 		{"a huge counter", step("bundle:a", "99999999999999999999", "x"), false},
 		{"no name", step("", "1.0.0", "x"), false},
 		{"two lines", step("bundle:a\n", "1.0.0", "x"), false},
+		{"a negative counter", step("bundle:a", "-1", "x"), false},
+		{"the first counter", step("revocations:m", "0", "x"), true},
+		{"a counter for a version", moved(step("bundle:a", "2", "x")), false},
+		{"a long name", step(strings.Repeat("n", 1000), "1", "x"), true},
+		{"too long a name", step(strings.Repeat("n", 1001), "1", "x"), false},
+		{"a name that is no text", step("a\xff", "1", "x"), false},
+		{"too long a source", Step{strings.Repeat("s", 4197), "n", "1", l9.ID, false, noon}, false},
+		{"a source that is no text", Step{"\xff", "n", "1", l9.ID, false, noon}, false},
+		{"a time that isn't written", Step{"s", "n", "1", l9.ID, false, noon.AddDate(8000, 0, 0)}, false},
+		{"a time before all", Step{"s", "n", "1", l9.ID, false, noon.AddDate(-3000, 0, 0)}, false},
 		{"no id", Step{"s", "n", "1", cas.Digest{}, false, noon}, false},
 	} {
 		if err := j.Check(c.step); (err == nil) != c.ok {
@@ -116,8 +126,12 @@ func TestJournal(t *testing.T) {
 	if seen, err := j.Seen(); err != nil || len(seen) != 3 {
 		t.Errorf("%v, %v", seen, err)
 	}
-	if err := j.Forget(t.Context(), "nowhere", "bundle:a"); err != nil {
+	before := contents(t, j)
+	if err := j.Forget(t.Context(), "nowhere", "bundle:a"); err != nil || !bytes.Equal(contents(t, j), before) {
 		t.Error(err)
+	}
+	if !bytes.Contains(before, []byte(` forget "https://example.org/a" "bundle:a" `)) {
+		t.Errorf("%s", before)
 	}
 }
 
@@ -142,16 +156,28 @@ func TestJournalLost(t *testing.T) {
 		}
 		for _, err := range []error{j.Check(), j.Record(t.Context(), step("bundle:a", "1.0.0", "y")), second(j.Seen()),
 			j.Forget(t.Context(), "", "")} {
-			if e, ok := errors.AsType[*journal.DamagedError](err); !ok || e.Path != j.Path {
+			if e, ok := errors.AsType[*journal.DamagedError](err); !ok || e.Path != j.Path ||
+				fault.CodeOf(err) != fault.Integrity ||
+				!strings.HasPrefix(strings.Join(fault.Of(err).Hint, "\n"), "rm -f ") {
 				t.Errorf("%v", err)
 			}
 		}
 	}
 	j := newJournal(t)
 	mustRecord(t, j, step("bundle:a", "1.0.0", "x"))
-	os.WriteFile(j.Path, []byte("rye journal rollback/3\nx\n"), 0o600)
-	if err := j.Check(); err == nil || fault.CodeOf(err) != fault.VersionMismatch {
-		t.Error("a later format")
+	whole := string(contents(t, j))
+	_, records, _ := strings.Cut(whole, "\n")
+	for text, code := range map[string]fault.Code{
+		"rye journal rollback/3\nx\n":               fault.VersionMismatch,
+		"rye journal rollback/x\n" + records:        fault.Integrity,
+		"rye journal other/2\n" + records:           fault.Integrity,
+		strings.Replace(whole, "\n", "\n00", 1):     fault.Integrity,
+		strings.Replace(whole, "\n", "\n"+whole, 1): fault.Integrity,
+	} {
+		os.WriteFile(j.Path, []byte(text), 0o600)
+		if err := j.Check(); fault.CodeOf(err) != code {
+			t.Errorf("%.40q: %v", text, err)
+		}
 	}
 }
 
@@ -477,34 +503,5 @@ func TestJournalOnceConcurrent(t *testing.T) {
 	}
 	if taken != 1 {
 		t.Errorf("%d have taken it", taken)
-	}
-}
-
-// What a journal records of documents, and in one word why it refuses.
-func TestSteps(t *testing.T) {
-	_, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/deploy", Version: "1.4.0"},
-		[]manifest.File{{Path: "a", Digest: cas.Sum(nil), Mode: cas.File}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := OfFileList(l, "s", true, noon),
-		(Step{"s", "bundle:acme/deploy", "1.4.0", l.ID, true, noon}); got != want {
-		t.Errorf("%v, want %v", got, want)
-	}
-	_, r, err := manifest.AppendRevocations(nil, &manifest.Revocations{List: "acme", Counter: 7, Issued: noon,
-		Expires: noon.AddDate(0, 1, 0)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := OfRevocations(r, "s", noon), (Step{"s", "revocations:acme", "7", r.ID, true, noon}); got != want {
-		t.Errorf("%v, want %v", got, want)
-	}
-	j := newJournal(t)
-	mustRecord(t, j, moved(step("revocations:acme", "7", "x")))
-	for want, s := range map[string]Step{Older: moved(step("revocations:acme", "6", "y")),
-		Other: moved(step("revocations:acme", "7", "y"))} {
-		if e, ok := errors.AsType[*Error](j.Check(s)); !ok || e.Reason() != want {
-			t.Errorf("%s: %v", want, e)
-		}
 	}
 }

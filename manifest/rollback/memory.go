@@ -41,26 +41,26 @@ func (m *memory) apply(steps []Step) (added []byte, err error) {
 	return added, nil
 }
 
-func (m *memory) step(added []byte, s Step) ([]byte, error) {
-	h := m.names[subject{s.Source, s.Name}]
+func (m *memory) step(added []byte, step Step) ([]byte, error) {
+	history := m.names[subject{step.Source, step.Name}]
 	op := opSeen
-	if s.ByName {
+	if step.ByName {
 		op = opMove
 	}
-	if h == nil {
-		return m.add(added, record{op: op, Step: s})
+	if history == nil {
+		return m.add(added, record{op: op, Step: step})
 	}
-	if i, ok := h.by[s.Position]; ok && h.pins[i].ID != s.ID {
-		return nil, &Error{s, h.pins[i]}
-	} else if ok && (!s.ByName || h.at == i) {
+	if i, ok := history.by[step.Position]; ok && history.pins[i].ID != step.ID {
+		return nil, &Error{step, history.pins[i]}
+	} else if ok && (!step.ByName || history.at == i) {
 		return added, nil
 	}
-	if s.ByName && h.at >= 0 {
-		if order, ok := comparePositions(s.Position, h.pins[h.at].Position); !ok || order < 0 {
-			return nil, &Error{s, h.pins[h.at]}
+	if step.ByName && history.at >= 0 {
+		if order, ok := comparePositions(step.Position, history.pins[history.at].Position); !ok || order < 0 {
+			return nil, &Error{step, history.pins[history.at]}
 		}
 	}
-	return m.add(added, record{op: op, Step: s})
+	return m.add(added, record{op: op, Step: step})
 }
 
 // once sets the position of a step, or returns an error if it was applied before.
@@ -86,36 +86,36 @@ func (m *memory) add(added []byte, r record) ([]byte, error) {
 }
 
 // take applies a record to m.
-func (m *memory) take(r record) {
-	key := subject{r.Source, r.Name}
-	if r.op == opForget {
+func (m *memory) take(record record) {
+	key := subject{record.Source, record.Name}
+	if record.op == opForget {
 		delete(m.names, key)
 		return
 	}
-	h := m.names[key]
-	if h == nil {
-		h = &history{by: map[string]int{}, at: -1}
-		m.names[key] = h
+	known := m.names[key]
+	if known == nil {
+		known = &history{by: map[string]int{}, at: -1}
+		m.names[key] = known
 	}
-	if _, ok := counter(r.Position); ok && r.op == opMove {
+	if _, ok := counter(record.Position); ok && record.op == opMove {
 		// A counter that a name has left behind is always refused, so its id need not be remembered.
-		h.pins = slices.DeleteFunc(h.pins, func(s Step) bool {
-			order, ok := comparePositions(s.Position, r.Position)
+		known.pins = slices.DeleteFunc(known.pins, func(s Step) bool {
+			order, ok := comparePositions(s.Position, record.Position)
 			return ok && order < 0
 		})
-		clear(h.by)
-		for i, s := range h.pins {
-			h.by[s.Position] = i
+		clear(known.by)
+		for i, s := range known.pins {
+			known.by[s.Position] = i
 		}
 	}
-	i, ok := h.by[r.Position]
+	i, ok := known.by[record.Position]
 	if !ok {
-		i = len(h.pins)
-		h.by[r.Position] = i
-		h.pins = append(h.pins, r.Step)
+		i = len(known.pins)
+		known.by[record.Position] = i
+		known.pins = append(known.pins, record.Step)
 	}
-	if r.op == opMove {
-		h.at = i
+	if record.op == opMove {
+		known.at = i
 	}
 }
 

@@ -24,8 +24,8 @@ const timeForm = "2006-01-02T15:04:05Z"
 
 // parseTime reads a moment in its one form.
 func parseTime(text string) (time.Time, bool) {
-	t, err := time.Parse(timeForm, text)
-	return t, err == nil && t.Format(timeForm) == text
+	t, _ := time.Parse(timeForm, text) // zero for no time
+	return t, t.Format(timeForm) == text
 }
 
 const (
@@ -54,66 +54,65 @@ type record struct {
 }
 
 // append appends the line and returns its sum.
-func (r record) append(b []byte) ([]byte, sum) {
-	from := len(b)
-	b = hex.AppendEncode(b, r.prev[:])
-	b = append(append(b, ' '), r.op...)
-	b = strconv.AppendQuoteToASCII(append(b, ' '), r.Source)
-	b = strconv.AppendQuoteToASCII(append(b, ' '), r.Name)
+func (r record) append(data []byte) ([]byte, sum) {
+	from := len(data)
+	data = hex.AppendEncode(data, r.prev[:])
+	data = append(append(data, ' '), r.op...)
+	data = strconv.AppendQuoteToASCII(append(data, ' '), r.Source)
+	data = strconv.AppendQuoteToASCII(append(data, ' '), r.Name)
 	if r.op != opForget {
-		b = append(append(b, ' '), r.Position...)
-		b = r.ID.Append(append(b, ' '))
-		b = r.At.AppendFormat(append(b, ' '), timeForm)
+		data = append(append(data, ' '), r.Position...)
+		data = r.ID.Append(append(data, ' '))
+		data = r.At.AppendFormat(append(data, ' '), timeForm)
 	}
-	s := sumOf(b[from:])
-	b = hex.AppendEncode(append(b, ' '), s[:])
-	return append(b, '\n'), s
+	s := sumOf(data[from:])
+	data = hex.AppendEncode(append(data, ' '), s[:])
+	return append(data, '\n'), s
 }
 
 var errRecord = errors.New("not a record")
 
 // parseRecord reads a line that append wrote, without its LF.
-func parseRecord(line []byte) (r record, s sum, err error) {
+func parseRecord(line []byte) (record record, sum sum, err error) {
 	rest := string(line)
 	prev, rest, _ := strings.Cut(rest, " ")
-	if n, err := hex.Decode(r.prev[:], limit(prev, 2*len(r.prev))); err != nil || n != len(r.prev) {
-		return r, s, errRecord
+	if n, err := hex.Decode(record.prev[:], limit(prev, 2*len(record.prev))); err != nil || n != len(record.prev) {
+		return record, sum, errRecord
 	}
-	r.op, rest, _ = strings.Cut(rest, " ")
-	for _, field := range []*string{&r.Source, &r.Name} {
+	record.op, rest, _ = strings.Cut(rest, " ")
+	for _, field := range []*string{&record.Source, &record.Name} {
 		quoted, err := strconv.QuotedPrefix(rest)
 		if err != nil {
-			return r, s, errRecord
+			return record, sum, errRecord
 		}
 		if *field, err = strconv.Unquote(quoted); err != nil {
-			return r, s, errRecord
+			return record, sum, errRecord
 		}
 		rest = strings.TrimPrefix(rest[len(quoted):], " ")
 	}
-	switch r.op {
+	switch record.op {
 	case opForget:
 	case opSeen, opMove:
 		var id, at string
-		r.Position, rest, _ = strings.Cut(rest, " ")
+		record.Position, rest, _ = strings.Cut(rest, " ")
 		id, rest, _ = strings.Cut(rest, " ")
 		at, _, _ = strings.Cut(rest, " ")
 		var ok bool
-		if r.ID, err = cas.ParseDigest(id); err != nil {
-			return r, s, errRecord
+		if record.ID, err = cas.ParseDigest(id); err != nil {
+			return record, sum, errRecord
 		}
-		if r.At, ok = parseTime(at); !ok || r.check() != nil {
-			return r, s, errRecord
+		if record.At, ok = parseTime(at); !ok || record.check() != nil {
+			return record, sum, errRecord
 		}
 	default:
-		return r, s, errRecord
+		return record, sum, errRecord
 	}
 	// The checks above are loose. Only the bytes that append writes are accepted.
-	again, s := r.append(nil)
+	again, sum := record.append(nil)
 	if !bytes.Equal(again[:len(again)-1], line) {
-		return r, s, errRecord
+		return record, sum, errRecord
 	}
-	r.ByName = r.op == opMove
-	return r, s, nil
+	return record, sum, nil
 }
 
 // limit returns s as bytes, or none if it isn't n bytes long.
@@ -191,8 +190,8 @@ func isLine(b []byte) bool {
 // read reads a journal to its end, which may be an incomplete write.
 func (m *memory) read(path string, f io.ReaderAt) error {
 	var (
-		r      record
-		s      sum
+		record record
+		sum    sum
 		format error
 		lines  *journal.Reader
 	)
@@ -202,7 +201,7 @@ func (m *memory) read(path string, f io.ReaderAt) error {
 			return string(b)+"\n" == journalHeader
 		}
 		var err error
-		r, s, err = parseRecord(b)
+		record, sum, err = parseRecord(b)
 		return err == nil
 	})
 	for {
@@ -219,11 +218,11 @@ func (m *memory) read(path string, f io.ReaderAt) error {
 			return err
 		case at == 0:
 			continue
-		case r.prev != m.last:
+		case record.prev != m.last:
 			return &journal.DamagedError{Path: path, Offset: at,
 				Reason: "records before it are missing or out of order"}
 		}
-		m.take(r)
-		m.last = s
+		m.take(record)
+		m.last = sum
 	}
 }

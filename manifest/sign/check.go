@@ -50,18 +50,18 @@ func (c Claim) check() error {
 }
 
 // appendMessage appends the signed message: the text of each field exactly as in the line, and the fields outside it.
-func (c Claim) appendMessage(b []byte, l Line) []byte {
-	b = append(append(b, c.Domain...), 0)
-	b = field(b, func(b []byte) []byte { return append(b, c.Name...) })
-	b = field(b, func(b []byte) []byte { return l.Time.AppendFormat(b, timeLayout) })
-	b = field(b, func(b []byte) []byte { return appendDigest(b, l.Digest) })
-	b = field(b, func(b []byte) []byte {
-		if l.Tree.IsZero() {
+func (c Claim) appendMessage(data []byte, line Line) []byte {
+	data = append(append(data, c.Domain...), 0)
+	data = field(data, func(b []byte) []byte { return append(b, c.Name...) })
+	data = field(data, func(b []byte) []byte { return line.Time.AppendFormat(b, timeLayout) })
+	data = field(data, func(b []byte) []byte { return appendDigest(b, line.Digest) })
+	data = field(data, func(b []byte) []byte {
+		if line.Tree.IsZero() {
 			return b
 		}
-		return appendDigest(b, l.Tree)
+		return appendDigest(b, line.Tree)
 	})
-	return field(b, func(b []byte) []byte { return appendDigest(b, cas.Digest(l.Key)) })
+	return field(data, func(b []byte) []byte { return appendDigest(b, cas.Digest(line.Key)) })
 }
 
 // field appends the result of text after its length.
@@ -116,8 +116,8 @@ func CheckLines(lines []Line, content cas.Digest, c Claim, keys Keys) ([]Signer,
 	return (&Signed{Lines: lines, Stripped: content}).check(c, keys)
 }
 
-func (s *Signed) check(c Claim, keys Keys) ([]Signer, error) {
-	if err := c.check(); err != nil {
+func (s *Signed) check(claim Claim, keys Keys) ([]Signer, error) {
+	if err := claim.check(); err != nil {
 		return nil, err
 	}
 	if len(s.Lines) == 0 {
@@ -129,21 +129,21 @@ func (s *Signed) check(c Claim, keys Keys) ([]Signer, error) {
 	}
 	var signers []Signer
 	var unknown []string
-	for _, l := range s.Lines {
-		p, ok := keys(l.Key)
-		if !ok || p.Fingerprint() != l.Key { // never trust a fingerprint: compute it
-			unknown = append(unknown, l.Key.String())
+	for _, line := range s.Lines {
+		public, ok := keys(line.Key)
+		if !ok || public.Fingerprint() != line.Key { // never trust a fingerprint: compute it
+			unknown = append(unknown, line.Key.String())
 			continue
 		}
 		switch {
-		case l.Digest != s.Stripped:
-			return nil, s.contentError(l.Digest)
-		case l.Tree != c.Tree:
-			return nil, &IntegrityError{What: "tree", Expected: treeText(l.Tree), Found: treeText(c.Tree)}
-		case !s.held.has(c, l, p) && !c.Holds(l, p):
-			return nil, &SignatureInvalidError{l.Key, c.Name}
+		case line.Digest != s.Stripped:
+			return nil, s.contentError(line.Digest)
+		case line.Tree != claim.Tree:
+			return nil, &IntegrityError{What: "tree", Expected: treeText(line.Tree), Found: treeText(claim.Tree)}
+		case !s.held.has(claim, line, public) && !claim.Holds(line, public):
+			return nil, &SignatureInvalidError{line.Key, claim.Name}
 		}
-		signers = append(signers, Signer{p, l.Time, V2})
+		signers = append(signers, Signer{public, line.Time, V2})
 	}
 	if len(signers) == 0 {
 		return nil, &UnknownKeyError{unknown}

@@ -64,28 +64,28 @@ func (e *IntegrityError) Error() string {
 
 // Fault returns the error for people and programs.
 func (e *IntegrityError) Fault() *fault.Error {
-	f := fault.New(fault.Integrity, "does not match its signed digest").From(e).
+	failure := fault.New(fault.Integrity, "does not match its signed digest").From(e).
 		On("reason", cmp.Or(e.What, "content")).On("only_line_endings_differ", e.OnlyLineEndings)
 	if e.Expected != "" {
-		f.Because("expected  "+e.Expected, "found     "+e.Found).On("expected", e.Expected).On("found", e.Found)
+		failure.Because("expected  "+e.Expected, "found     "+e.Found).On("expected", e.Expected).On("found", e.Found)
 	}
 	if e.Reason != "" {
-		f.Because(strings.Split(e.Reason, "\n")...)
+		failure.Because(strings.Split(e.Reason, "\n")...)
 	}
 	switch {
 	case e.OnlyLineEndings:
-		f.Because("cause     only line endings differ: git or an editor has changed them").
+		failure.Because("cause     only line endings differ: git or an editor has changed them").
 			Try("rye docs what-to-commit")
 	case e.What == "lines":
-		f.Text += ": a signature line is damaged: " + strings.ReplaceAll(e.Reason, "\n", " ")
-		f.Because("cause     delete the damaged line and sign again")
+		failure.Text += ": a signature line is damaged: " + strings.ReplaceAll(e.Reason, "\n", " ")
+		failure.Because("cause     delete the damaged line and sign again")
 	case e.What == "tree":
-		f.Text = "the files beside it do not match the signature"
-		f.Because("cause     another file that the signature covers was changed")
+		failure.Text = "the files beside it do not match the signature"
+		failure.Because("cause     another file that the signature covers was changed")
 	case e.Expected != "":
-		f.Because("cause     the file was changed after it was signed")
+		failure.Because("cause     the file was changed after it was signed")
 	}
-	return f
+	return failure
 }
 
 // A SignatureInvalidError is returned for a bad signature by a known key over the right bytes: it was damaged or

@@ -44,39 +44,39 @@ func findBlock(head []byte, style Style) block {
 const crlfLines = "signature lines end with CR LF"
 
 // readBlock reads the lines at an offset.
-func readBlock(head []byte, at int, c comment) block {
-	b := block{start: at, end: at}
+func readBlock(head []byte, at int, comment comment) block {
+	block := block{start: at, end: at}
 	for {
-		line, n, ended := firstLine(head[b.end:])
-		text, ok := bytes.CutPrefix(line, []byte(c.open))
+		line, n, ended := firstLine(head[block.end:])
+		text, ok := bytes.CutPrefix(line, []byte(comment.open))
 		if !ok || !bytes.HasPrefix(text, []byte(magic)) || !ended && n == maxLine {
-			return b
+			return block
 		}
 		version, ok := formatOf(text)
 		switch {
-		case !ok && (b.v1 || !isV1Line(text)):
-			return b // other text: content
+		case !ok && (block.v1 || !isV1Line(text)):
+			return block // other text: content
 		case !ok:
-			b.v1 = true
+			block.v1 = true
 		case version != "v2":
-			b.fail(&VersionError{version}, true)
+			block.fail(&VersionError{version}, true)
 		default:
-			text, ok = bytes.CutSuffix(text, []byte(c.close))
-			l, err := ParseLine(text)
+			text, ok = bytes.CutSuffix(text, []byte(comment.close))
+			line, err := ParseLine(text)
 			switch {
 			case !ok || err != nil:
-				b.fail(layout("line %d is not a whole signature line", lineNumber(head, b.end)), true)
+				block.fail(layout("line %d is not a whole signature line", lineNumber(head, block.end)), true)
 			case !ended:
-				b.fail(layout("line %d, a signature line, has no line end", lineNumber(head, b.end)), true)
-			case len(b.lines) == MaxLines:
-				b.fail(layout("%s", ErrTooMany), true)
-				return b
+				block.fail(layout("line %d, a signature line, has no line end", lineNumber(head, block.end)), true)
+			case len(block.lines) == MaxLines:
+				block.fail(layout("%s", ErrTooMany), true)
+				return block
 			}
 			if err == nil {
-				b.lines = append(b.lines, l)
+				block.lines = append(block.lines, line)
 			}
 		}
-		b.end += n
+		block.end += n
 	}
 }
 
@@ -95,7 +95,7 @@ func layout(format string, args ...any) error {
 func lineNumber(head []byte, at int) int { return 1 + bytes.Count(head[:at], []byte("\n")) }
 
 // check puts the lines back into the rest of the head, and compares.
-func (b *block) check(head []byte, style Style, c comment) {
+func (b *block) check(head []byte, style Style, comment comment) {
 	if b.v1 {
 		if len(b.lines) > 0 {
 			b.fail(layout("the file has signature lines of both formats, v1 and v2"), false)
@@ -108,11 +108,11 @@ func (b *block) check(head []byte, style Style, c comment) {
 	rest := slices.Concat(head[:b.start], head[b.end:min(len(head), b.end+maxPlace)])
 	at, want, ok := style.place(rest)
 	switch {
-	case !ok || at != b.start || want != c:
+	case !ok || at != b.start || want != comment:
 		b.fail(layout("signature lines at line %d are in the wrong place", lineNumber(head, b.start)), false)
 	case disorder(b.lines) != nil:
 		b.fail(disorder(b.lines), false)
-	case !bytes.Equal(text(c, b.lines), head[b.start:b.end]):
+	case !bytes.Equal(text(comment, b.lines), head[b.start:b.end]):
 		// A line that parses is written back unchanged, except for its line end.
 		b.crlf = true
 		b.fail(layout(crlfLines), false)

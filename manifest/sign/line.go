@@ -37,35 +37,35 @@ var ErrLine = errors.New("not a signature line: expected rye:signed:v2:TIME:DIGE
 var base64url = base64.RawURLEncoding.Strict()
 
 // ParseLine reads exactly the form that String writes.
-func ParseLine[T string | []byte](text T) (l Line, err error) {
+func ParseLine[T string | []byte](text T) (line Line, err error) {
 	if len(text) > maxLine {
 		return Line{}, ErrLine
 	}
-	p := parser{rest: []byte(text)}
-	p.literal(magicV2)
-	stamp := p.take(len(timeLayout))
-	p.literal(":")
-	l.Digest = p.digest()
-	if bytes.HasPrefix(p.rest, []byte("+")) {
-		p.literal("+")
-		l.Tree = p.digest()
-		p.bad = p.bad || l.Tree.IsZero() // a zero tree has another form
+	parser := parser{rest: []byte(text)}
+	parser.literal(magicV2)
+	stamp := parser.take(len(timeLayout))
+	parser.literal(":")
+	line.Digest = parser.digest()
+	if bytes.HasPrefix(parser.rest, []byte("+")) {
+		parser.literal("+")
+		line.Tree = parser.digest()
+		parser.bad = parser.bad || line.Tree.IsZero() // a zero tree has another form
 	}
-	p.literal(":")
-	sig := p.take(sigLen)
-	p.literal(":")
-	l.Key = key.Fingerprint(p.digest())
-	if p.bad || len(p.rest) > 0 {
+	parser.literal(":")
+	sig := parser.take(sigLen)
+	parser.literal(":")
+	line.Key = key.Fingerprint(parser.digest())
+	if parser.bad || len(parser.rest) > 0 {
 		return Line{}, ErrLine
 	}
 	var ok bool
-	if l.Time, ok = parseTime(stamp); !ok {
+	if line.Time, ok = parseTime(stamp); !ok {
 		return Line{}, ErrLine
 	}
-	if n, err := base64url.Decode(l.Sig[:], sig); err != nil || n != len(l.Sig) {
+	if n, err := base64url.Decode(line.Sig[:], sig); err != nil || n != len(line.Sig) {
 		return Line{}, ErrLine
 	}
-	return l, nil
+	return line, nil
 }
 
 // A parser reads fields of a text; once bad it stays bad.

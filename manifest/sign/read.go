@@ -61,39 +61,39 @@ func Read(r io.Reader, style Style) (Signed, error) {
 }
 
 // read does what Read does, and leaves problems with the lines in the block.
-func read(r io.Reader, style Style) (Signed, error) {
+func read(in io.Reader, style Style) (Signed, error) {
 	buf := buffers.Get().(*[2 * headSize]byte)
 	defer buffers.Put(buf)
 	var begin int64
-	if seeker, ok := r.(io.Seeker); ok {
+	if seeker, ok := in.(io.Seeker); ok {
 		// A file that can't seek, such as a pipe, is read once.
 		begin, _ = seeker.Seek(0, io.SeekCurrent)
 	}
-	n, err := readFull(r, buf[:])
+	n, err := readFull(in, buf[:])
 	if err != nil {
 		return Signed{}, err
 	}
 	head := buf[:min(n, headSize)]
-	s := Signed{style: style, block: findBlock(head, style)}
-	s.line = lineNumber(head, s.block.start)
+	signed := Signed{style: style, block: findBlock(head, style)}
+	signed.line = lineNumber(head, signed.block.start)
 	if found, ok := style.findV1(head); ok {
-		return s, s.readV1(io.MultiReader(bytes.NewReader(slices.Clone(buf[:n])), r), found)
+		return signed, signed.readV1(io.MultiReader(bytes.NewReader(slices.Clone(buf[:n])), in), found)
 	}
-	switch b := s.block; {
+	switch b := signed.block; {
 	case b.v1:
-		s.Format = V1
+		signed.Format = V1
 	case b.end > b.start:
-		s.Format, s.Lines = V2, b.lines
+		signed.Format, signed.Lines = V2, b.lines
 	}
-	if err := s.hash(buf, n, r); err != nil {
-		return s, err
+	if err := signed.hash(buf, n, in); err != nil {
+		return signed, err
 	}
-	if seeker, ok := r.(io.Seeker); ok && s.Format == V2 && (s.block.crlf || !s.anyFits()) {
+	if seeker, ok := in.(io.Seeker); ok && signed.Format == V2 && (signed.block.crlf || !signed.anyFits()) {
 		if _, err := seeker.Seek(begin, io.SeekStart); err == nil {
-			return s, s.lookAtLineEnds(r, buf)
+			return signed, signed.lookAtLineEnds(in, buf)
 		}
 	}
-	return s, nil
+	return signed, nil
 }
 
 // anyFits reports whether a line has the content's digest.
@@ -111,29 +111,29 @@ func readFull(r io.Reader, buf []byte) (int, error) {
 }
 
 // hash sets Raw and Stripped. The first n bytes are in buf already.
-func (s *Signed) hash(buf *[2 * headSize]byte, n int, r io.Reader) error {
-	b := s.block
+func (s *Signed) hash(buf *[2 * headSize]byte, n int, in io.Reader) error {
+	block := s.block
 	if n < len(buf) {
 		s.Raw = cas.Sum(buf[:n])
 		s.Stripped = s.Raw
-		if b.end > b.start {
-			s.Stripped = cas.Sum(buf[:b.start+copy(buf[b.start:], buf[b.end:n])])
+		if block.end > block.start {
+			s.Stripped = cas.Sum(buf[:block.start+copy(buf[block.start:], buf[block.end:n])])
 		}
 		return nil
 	}
 	raw, stripped := cas.NewHasher(), cas.NewHasher()
 	raw.Write(buf[:n])
-	stripped.Write(buf[:b.start])
-	stripped.Write(buf[b.end:n])
+	stripped.Write(buf[:block.start])
+	stripped.Write(buf[block.end:n])
 	var w io.Writer = raw
-	if b.end > b.start {
+	if block.end > block.start {
 		w = io.MultiWriter(raw, stripped)
 	}
-	if _, err := io.CopyBuffer(w, struct{ io.Reader }{r}, buf[:]); err != nil {
+	if _, err := io.CopyBuffer(w, struct{ io.Reader }{in}, buf[:]); err != nil {
 		return err
 	}
 	s.Raw, s.Stripped = raw.Digest(), raw.Digest()
-	if b.end > b.start {
+	if block.end > block.start {
 		s.Stripped = stripped.Digest()
 	}
 	return nil
@@ -181,19 +181,19 @@ type lineEnds struct {
 	cr  bool // the last byte was a CR and isn't written yet
 }
 
-func (w *lineEnds) Write(b []byte) (int, error) {
-	n := len(b)
-	for len(b) > 0 {
-		if w.cr && b[0] != '\n' {
+func (w *lineEnds) Write(data []byte) (int, error) {
+	n := len(data)
+	for len(data) > 0 {
+		if w.cr && data[0] != '\n' {
 			io.WriteString(w.to, "\r")
 		}
 		w.cr = false
-		i := bytes.IndexByte(b, '\n')
-		line := b[:max(i, 0)]
+		i := bytes.IndexByte(data, '\n')
+		line := data[:max(i, 0)]
 		if i < 0 {
-			line, b = b, nil
+			line, data = data, nil
 		} else {
-			b = b[i+1:]
+			data = data[i+1:]
 		}
 		text, cr := bytes.CutSuffix(line, []byte("\r"))
 		w.to.Write(text)

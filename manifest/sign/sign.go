@@ -32,13 +32,13 @@ func New(content cas.Digest, c Claim, p key.Private, now time.Time) (Line, error
 	return l, nil
 }
 
-// Sign returns the lines of the file after p has signed it; Rewrite writes them. It drops lines for other content or
-// another tree, and invalid lines of the keys in known, which may be nil. If p already has a valid line, Sign keeps
-// it: signing again changes nothing.
+// Sign returns the lines of the file after signer has signed it; Rewrite writes them. It drops lines for other
+// content or another tree, and invalid lines of the keys in known, which may be nil. If signer already has a valid
+// line, Sign keeps it: signing again changes nothing.
 //
 // Sign corrects the place and order of lines. For a file with an unreadable line it returns the error of Read, and for
 // one with a line of the first format ErrV1 (see StripV1) or ErrV1Unread.
-func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line, error) {
+func (s Signed) Sign(claim Claim, signer key.Private, now time.Time, known Keys) ([]Line, error) {
 	switch {
 	case s.style&commentBits == NoStyle:
 		return nil, noStyle()
@@ -51,29 +51,29 @@ func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line,
 	}
 	var keep []Line
 	signed := false
-	public := p.Public()
+	public := signer.Public()
 	mine := public.Fingerprint()
-	for _, l := range s.Lines {
-		if l.Digest != s.Stripped || l.Tree != c.Tree {
+	for _, line := range s.Lines {
+		if line.Digest != s.Stripped || line.Tree != claim.Tree {
 			continue
 		}
 		var pub key.Public
 		ok := false
-		if l.Key == mine {
+		if line.Key == mine {
 			pub, ok = public, true
 		} else if known != nil {
-			pub, ok = known(l.Key)
+			pub, ok = known(line.Key)
 		}
-		if ok && !c.Holds(l, pub) {
+		if ok && !claim.Holds(line, pub) {
 			continue
 		}
-		keep = append(keep, l)
-		signed = signed || l.Key == mine
+		keep = append(keep, line)
+		signed = signed || line.Key == mine
 	}
 	if signed {
 		return merge(keep)
 	}
-	own, err := New(s.Stripped, c, p, now)
+	own, err := New(s.Stripped, claim, signer, now)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +82,13 @@ func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line,
 
 // Rewrite copies the file that s was read from, from its beginning, with other signature lines; without any it strips
 // the file. If the content has changed since, it fails with ErrChanged at the end.
-func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
+func (s Signed) Rewrite(out io.Writer, in io.Reader, lines []Line) error {
 	if s.Format == V1 {
 		return ErrV1
 	}
 	buf := buffers.Get().(*[2 * headSize]byte)
 	defer buffers.Put(buf)
-	n, err := readFull(r, buf[:headSize])
+	n, err := readFull(in, buf[:headSize])
 	if err != nil {
 		return err
 	}
@@ -102,10 +102,10 @@ func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
 	}
 	content := cas.NewHasher()
 	content.Write(head)
-	if _, err := w.Write(joined); err != nil {
+	if _, err := out.Write(joined); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.MultiWriter(w, content), r); err != nil {
+	if _, err := io.Copy(io.MultiWriter(out, content), in); err != nil {
 		return err
 	}
 	if content.Digest() != s.Stripped {
@@ -209,18 +209,18 @@ func Strip(file []byte, style Style) ([]byte, error) {
 
 // RewriteBytes is Rewrite for a file in memory.
 func (s Signed) RewriteBytes(file []byte, lines []Line) ([]byte, error) {
-	b := s.block
+	block := s.block
 	switch {
 	case s.Format == V1:
 		return nil, ErrV1
-	case len(file) < b.end:
+	case len(file) < block.end:
 		return nil, ErrChanged
 	}
 	content := file
-	if b.end > b.start {
-		content = slices.Concat(file[:b.start], file[b.end:])
+	if block.end > block.start {
+		content = slices.Concat(file[:block.start], file[block.end:])
 	}
-	n := min(len(file), headSize) - (b.end - b.start)
+	n := min(len(file), headSize) - (block.end - block.start)
 	joined, err := s.join(content[:n], lines)
 	if err != nil {
 		return nil, err

@@ -77,10 +77,10 @@ func firstLine(b []byte) (line []byte, n int, ended bool) {
 // place returns the offset of the signature lines in a file without them, and their comment. It reads only the first
 // two lines, so head may be the start of the file, or the start of the file with its lines. It is not ok if a file has
 // no place for a line: below a line that doesn't end, or that continues in the next.
-func (s Style) place(head []byte) (at int, c comment, ok bool) {
-	c = comments[s&commentBits]
+func (s Style) place(head []byte) (at int, comment comment, ok bool) {
+	comment = comments[s&commentBits]
 	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
-		return 0, c, false // UTF-16
+		return 0, comment, false // UTF-16
 	}
 	if bytes.HasPrefix(head, []byte("\ufeff")) {
 		at = len("\ufeff")
@@ -89,26 +89,26 @@ func (s Style) place(head []byte) (at int, c comment, ok bool) {
 	rest := head[at+n:]
 	switch {
 	case n == maxLine && !ended:
-		return at, c, true
+		return at, comment, true
 	case string(line) == "---":
-		if c.open != comments[Dashes].open { // in Dashes it is a comment
-			c = comments[Hash]
+		if comment.open != comments[Dashes].open { // in Dashes it is a comment
+			comment = comments[Hash]
 		}
-		return at + n, c, ended
-	case c.open == comments[Hash].open && isCoding(line):
-		return at + n, c, ended && !goesOn(line)
-	case c.open == comments[Hash].open && ended && isComment(line):
+		return at + n, comment, ended
+	case comment.open == comments[Hash].open && isCoding(line):
+		return at + n, comment, ended && !goesOn(line)
+	case comment.open == comments[Hash].open && ended && isComment(line):
 		if second, m, ended := firstLine(rest); isCoding(second) && (ended || m < maxLine) {
-			return at + n + m, c, ended && !goesOn(second)
+			return at + n + m, comment, ended && !goesOn(second)
 		}
-	case c.open == comments[Angle].open && bytes.HasPrefix(line, []byte("<?xml ")) &&
+	case comment.open == comments[Angle].open && bytes.HasPrefix(line, []byte("<?xml ")) &&
 		bytes.HasSuffix(line, []byte("?>")):
-		return at + n, c, ended
+		return at + n, comment, ended
 	}
 	if bytes.HasPrefix(line, []byte("#!")) {
-		return at + n, c, ended && !goesOn(line)
+		return at + n, comment, ended && !goesOn(line)
 	}
-	return at, c, true
+	return at, comment, true
 }
 
 // goesOn reports whether this comment may continue in the next line. In Tcl and C it does: an inserted line would

@@ -48,21 +48,21 @@ var (
 )
 
 // parseV1 reads a line after its comment mark and returns the text behind it.
-func parseV1(text []byte) (l *V1Line, rest []byte, ok bool) {
-	m := v1Fields().FindSubmatch(text)
-	if m == nil {
+func parseV1(text []byte) (v1line *V1Line, rest []byte, ok bool) {
+	match := v1Fields().FindSubmatch(text)
+	if match == nil {
 		return nil, nil, false
 	}
-	l = &V1Line{Key: string(m[4]), Origin: string(m[5])}
-	hex.Decode(l.SHA256[:], m[2])
-	l.Time, _ = parseTime(m[1])
+	v1line = &V1Line{Key: string(match[4]), Origin: string(match[5])}
+	hex.Decode(v1line.SHA256[:], match[2])
+	v1line.Time, _ = parseTime(match[1])
 	var sig [66]byte // 88 characters
-	if len(m[3]) == 88 {
-		n, err := base64v1.Decode(sig[:], m[3])
-		l.whole = err == nil && n == len(l.Sig)
+	if len(match[3]) == 88 {
+		n, err := base64v1.Decode(sig[:], match[3])
+		v1line.whole = err == nil && n == len(v1line.Sig)
 	}
-	copy(l.Sig[:], sig[:])
-	return l, text[len(m[0]):], true
+	copy(v1line.Sig[:], sig[:])
+	return v1line, text[len(match[0]):], true
 }
 
 func isV1Line(text []byte) bool { return v1Fields().Match(text) }
@@ -199,30 +199,30 @@ func newlines(b []byte) []byte {
 func pythonSpace(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 
 // readV1 reads the rest of a file with a line of the first format.
-func (s *Signed) readV1(r io.Reader, l *V1Line) error {
-	b := block{v1: true, err: s.block.err, beyond: s.block.beyond}
+func (s *Signed) readV1(r io.Reader, v1line *V1Line) error {
+	block := block{v1: true, err: s.block.err, beyond: s.block.beyond}
 	file, err := io.ReadAll(io.LimitReader(r, MaxV1+1))
 	if err != nil {
 		return err
 	}
 	if len(file) > MaxV1 {
-		b.fail(layout("a file signed in the first format (v1) has more than %d bytes", MaxV1), true)
+		block.fail(layout("a file signed in the first format (v1) has more than %d bytes", MaxV1), true)
 	}
 	start, end := s.style.v1Cut(file)
 	rest := slices.Concat(file[:start], file[end:])
 	// The two formats may use different comments, so that they aren't seen as one block.
 	if v2 := findBlock(rest[:min(len(rest), headSize)], s.style); v2.end > v2.start {
-		b.fail(layout("the file has signature lines of both formats, v1 and v2"), false)
+		block.fail(layout("the file has signature lines of both formats, v1 and v2"), false)
 	}
 	if s.style.v1NoPlace(file, start) {
-		b.fail(layout("the line above the signature line ends in a backslash and may continue in it"), false)
+		block.fail(layout("the line above the signature line ends in a backslash and may continue in it"), false)
 	}
 	if payload, err := s.style.v1Payload(file); err != nil {
-		b.fail(layout("signed in the first format (v1), but %s", err), false)
+		block.fail(layout("signed in the first format (v1), but %s", err), false)
 	} else {
-		l.found = sha256.Sum256(payload)
+		v1line.found = sha256.Sum256(payload)
 	}
-	s.Format, s.V1, s.block = V1, l, b
+	s.Format, s.V1, s.block = V1, v1line, block
 	s.Raw, s.Stripped = cas.Sum(file), cas.Sum(rest)
 	return nil
 }
@@ -231,11 +231,11 @@ func (s *Signed) readV1(r io.Reader, l *V1Line) error {
 // returns for the 16 digits of a key. Its errors are those of Check.
 //
 // The result is evidence, not admission: the package comment lists the parts that such a signature leaves out.
-func CheckV1(s Signed, candidates func(id string) []key.Public) ([]Signer, error) {
-	switch l := s.V1; {
-	case s.block.err != nil:
-		return nil, s.block.err
-	case s.Format != V1:
+func CheckV1(signed Signed, candidates func(id string) []key.Public) ([]Signer, error) {
+	switch l := signed.V1; {
+	case signed.block.err != nil:
+		return nil, signed.block.err
+	case signed.Format != V1:
 		return nil, ErrUnsigned
 	case l == nil:
 		return nil, ErrV1Unread
@@ -244,15 +244,15 @@ func CheckV1(s Signed, candidates func(id string) []key.Public) ([]Signer, error
 			Found: "sha256:" + hex.EncodeToString(l.found[:])}
 	}
 	var signers []Signer
-	found := candidates(s.V1.Key)
+	found := candidates(signed.V1.Key)
 	for _, p := range found {
-		if s.V1.whole && p.Verify([]byte(hex.EncodeToString(s.V1.SHA256[:])), s.V1.Sig[:]) {
-			signers = append(signers, Signer{p, s.V1.Time, V1})
+		if signed.V1.whole && p.Verify([]byte(hex.EncodeToString(signed.V1.SHA256[:])), signed.V1.Sig[:]) {
+			signers = append(signers, Signer{p, signed.V1.Time, V1})
 		}
 	}
 	switch {
 	case len(found) == 0:
-		return nil, &UnknownKeyError{[]string{s.V1.Key}}
+		return nil, &UnknownKeyError{[]string{signed.V1.Key}}
 	case len(signers) == 0:
 		return nil, &SignatureInvalidError{Key: found[0].Fingerprint()}
 	}
@@ -271,7 +271,7 @@ func StripV1(file []byte, style Style) []byte {
 
 // SignV1 returns a file signed in the first format, with a line in the place of its old one. It turns line ends into
 // LF, as rye 1 did.
-func SignV1(file []byte, style Style, p key.Private, now time.Time) ([]byte, error) {
+func SignV1(file []byte, style Style, signer key.Private, now time.Time) ([]byte, error) {
 	if style&v1Bits == 0 {
 		return nil, noStyle()
 	}
@@ -290,9 +290,9 @@ func SignV1(file []byte, style Style, p key.Private, now time.Time) ([]byte, err
 	}
 	sum := sha256.Sum256(payload)
 	digits := hex.EncodeToString(sum[:])
-	sig := p.Sign([]byte(digits))
+	sig := signer.Sign([]byte(digits))
 	line := "rye:signed:" + now.UTC().Format(timeLayout) + ":" + digits + ":" +
-		base64v1.EncodeToString(sig[:]) + ":" + p.Public().V1ID()
+		base64v1.EncodeToString(sig[:]) + ":" + signer.Public().V1ID()
 	if style&v1Bits == V1Tool {
 		line = "# " + line + "\n"
 	} else {

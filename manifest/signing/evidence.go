@@ -52,23 +52,24 @@ type Evidence struct {
 // Verify reads a file, checks its signatures and asks the policies. The fault is the refusal, nil if the file may
 // be used. lists remembers the rotations that were applied.
 func Verify(t *trust.Trust, lists trust.Lists, s Subject, file io.ReadSeeker) (*Evidence, *fault.Error) {
-	e, err := examine(t, s, file, policy.ToUse)
-	ans := newEvidence(t, e)
-	f := e.refusal(t)
+	examined, err := examine(t, s, file, policy.ToUse)
+	ans := newEvidence(t, examined)
+	failure := examined.refusal(t)
 	if err != nil {
-		f = s.Broken(err)
-	} else if f == nil && e.Decision.Rotation {
-		if err = lists.CheckOnce(t.Root.RotationStep(e.Identity.Name, e.Identity.ID, t.Now)); err != nil {
-			f = fault.Of(err)
+		failure = s.Broken(err)
+	} else if failure == nil && examined.Decision.Rotation {
+		if err = lists.CheckOnce(t.Root.RotationStep(examined.Identity.Name, examined.Identity.ID,
+			t.Now)); err != nil {
+			failure = fault.Of(err)
 		}
 	}
 	if err != nil {
-		ans.refuse(f)
+		ans.refuse(failure)
 	}
-	if f != nil {
-		ans.Code, ans.Message, ans.Line = f.Line().Code, f.Text, e.Signed.Line()
+	if failure != nil {
+		ans.Code, ans.Message, ans.Line = failure.Line().Code, failure.Text, examined.Signed.Line()
 	}
-	return ans, f
+	return ans, failure
 }
 
 // Refused returns the evidence about a file that can't be examined.
@@ -82,47 +83,49 @@ func Refused(t *trust.Trust, name, file, space string, err error) (*Evidence, *f
 	return v, f
 }
 
-func newEvidence(t *trust.Trust, e examined) *Evidence {
-	d := &e.Decision
+func newEvidence(trusted *trust.Trust, examined examined) *Evidence {
+	decision := &examined.Decision
 	ans := &Evidence{
-		Name: e.Name, File: e.About.File, Allowed: d.Allowed, Trust: "refused", Raw: e.Signed.Raw.String(),
-		Stripped: e.Signed.Stripped.String(),
-		Format:   e.Signed.Format.String(), Rule: d.Rule, Count: d.Count, Threshold: d.Threshold,
-		Signers: []SignerLine{}, Warnings: append([]string{}, d.Warnings...),
+		Name: examined.Name, File: examined.About.File, Allowed: decision.Allowed, Trust: "refused",
+		Raw:      examined.Signed.Raw.String(),
+		Stripped: examined.Signed.Stripped.String(),
+		Format:   examined.Signed.Format.String(), Rule: decision.Rule, Count: decision.Count,
+		Threshold: decision.Threshold,
+		Signers:   []SignerLine{}, Warnings: append([]string{}, decision.Warnings...),
 	}
-	au := t.Root
-	if d.Project && t.Project != nil {
-		au = t.Project
+	au := trusted.Root
+	if decision.Project && trusted.Project != nil {
+		au = trusted.Project
 	}
 	ans.Policy, ans.PolicyID, ans.Origin = au.Path, au.Side.Policy.ID().String(), au.Origin
-	if d.Code != policy.Undecided {
-		ans.Reason, ans.Sentence = d.Code.String(), d.Reason()
+	if decision.Code != policy.Undecided {
+		ans.Reason, ans.Sentence = decision.Code.String(), decision.Reason()
 	}
-	if !e.Tree.IsZero() {
-		ans.Tree = e.Tree.String()
+	if !examined.Tree.IsZero() {
+		ans.Tree = examined.Tree.String()
 	}
 	switch {
-	case d.Allowed && d.Voucher == policy.Builtin:
+	case decision.Allowed && decision.Voucher == policy.Builtin:
 		ans.Trust = "builtin"
-	case d.Allowed && d.ByDigest:
+	case decision.Allowed && decision.ByDigest:
 		ans.Trust = "digest"
-	case d.Allowed:
+	case decision.Allowed:
 		ans.Trust = "signed"
-	case e.Signed.Format == sign.None:
+	case examined.Signed.Format == sign.None:
 		ans.Trust = "unsigned"
 	}
-	if d.Revoked != nil {
-		ans.Revoked = d.Revoked.What()
+	if decision.Revoked != nil {
+		ans.Revoked = decision.Revoked.What()
 	}
-	ans.List = d.List
-	if d.Rotation && d.Allowed {
-		ans.Next = "rye trust add --rotation " + fault.Quote(e.About.File)
+	ans.List = decision.List
+	if decision.Rotation && decision.Allowed {
+		ans.Next = "rye trust add --rotation " + fault.Quote(examined.About.File)
 	}
-	if d.Beside != nil {
-		ans.Beside = t.Project.Path
-		ans.Warnings = append(ans.Warnings, d.Beside.Warnings...)
+	if decision.Beside != nil {
+		ans.Beside = trusted.Project.Path
+		ans.Warnings = append(ans.Warnings, decision.Beside.Warnings...)
 	}
-	ans.Signers = append(ans.Signers, SignerLines(au, e.Exam, d.Signers)...)
+	ans.Signers = append(ans.Signers, SignerLines(au, examined.Exam, decision.Signers)...)
 	return ans
 }
 
@@ -173,21 +176,21 @@ type Report struct {
 // NewReport counts the allowed and the refused files. Its error is the refusal: one, unless that is nil, else a
 // summary.
 func NewReport(files []*Evidence, one *fault.Error) (*Report, error) {
-	r := &Report{Files: files}
+	report := &Report{Files: files}
 	for _, v := range files {
 		if v.Allowed {
-			r.Allowed++
+			report.Allowed++
 		} else {
-			r.Refused++
+			report.Refused++
 		}
 	}
 	switch {
-	case r.Refused == 0:
-		return r, nil
+	case report.Refused == 0:
+		return report, nil
 	case one != nil:
-		return r, one.Asked()
+		return report, one.Asked()
 	}
-	return r, r.fault().Asked()
+	return report, report.fault().Asked()
 }
 
 // fault counts the refused files. Its code is the gravest of theirs.
@@ -200,16 +203,16 @@ func (r *Report) fault() *fault.Error {
 		}
 		unsigned = unsigned || v.Code == fault.Unsigned && v.Space != ""
 	}
-	f := fault.New(fault.Gravest(codes), "%d of %s refused", r.Refused, fault.Count(int64(len(r.Files)), "item"))
+	failure := fault.New(fault.Gravest(codes), "%d of %s refused", r.Refused, fault.Count(int64(len(r.Files)), "item"))
 	if unsigned {
-		f.Try("rye sign ITEM")
+		failure.Try("rye sign ITEM")
 	}
 	for _, v := range r.Files {
 		for _, hint := range v.Hint {
-			if !slices.Contains(f.Hint, hint) {
-				f.Try(hint)
+			if !slices.Contains(failure.Hint, hint) {
+				failure.Try(hint)
 			}
 		}
 	}
-	return f
+	return failure
 }

@@ -30,48 +30,51 @@ func examine(t *trust.Trust, s Subject, r io.ReadSeeker, purpose policy.Purpose)
 }
 
 // refusal explains why a decision is no; it is nil for a yes.
-func (e examined) refusal(t *trust.Trust) *fault.Error {
-	d := &e.Decision
-	if d.Allowed {
+func (e examined) refusal(trusted *trust.Trust) *fault.Error {
+	decision := &e.Decision
+	if decision.Allowed {
 		return nil
 	}
 	name := fault.Quote(e.Name)
-	f := d.Details(fault.New(d.Code.Fault(), "%q, as %q, %s", e.About.File, e.Name, d.Reason())).
-		Because("policy    "+t.Describe(d.Project)).On("rule", d.Rule).On("file", e.About.File).On("name", e.Name)
+	failure := decision.Details(fault.New(decision.Code.Fault(), "%q, as %q, %s", e.About.File, e.Name,
+		decision.Reason())).
+		Because("policy    "+trusted.Describe(decision.Project)).On("rule", decision.Rule).On("file",
+		e.About.File).On("name", e.Name)
 	for _, l := range e.Signed.Lines {
-		f.Why = append(f.Why, "signed    by "+l.Key.String())
+		failure.Why = append(failure.Why, "signed    by "+l.Key.String())
 	}
-	switch d.Code {
+	switch decision.Code {
 	case policy.NoRule:
-		f.Hint = []string{"rye trust check " + name}
-		if d.Rotation {
-			f.Hint = []string{"rye trust list"}
+		failure.Hint = []string{"rye trust check " + name}
+		if decision.Rotation {
+			failure.Hint = []string{"rye trust list"}
 		}
 	case policy.Unsigned:
-		f.Why = append(f.Why, "a signature covers the whole file: read it first")
-		f.Hint = e.About.lookAndSign()
+		failure.Why = append(failure.Why, "a signature covers the whole file: read it first")
+		failure.Hint = e.About.lookAndSign()
 	case policy.BelowThreshold:
-		f.Hint = []string{"rye trust check " + name}
-		if left := e.othersOf(t); len(left) > 0 {
-			f.Why = append(f.Why, "to sign   "+strings.Join(left, ", "))
-			f.Hint = append(f.Hint, "rye sign "+e.About.typed()+" --key OTHER")
+		failure.Hint = []string{"rye trust check " + name}
+		if left := e.othersOf(trusted); len(left) > 0 {
+			failure.Why = append(failure.Why, "to sign   "+strings.Join(left, ", "))
+			failure.Hint = append(failure.Hint, "rye sign "+e.About.typed()+" --key OTHER")
 		}
 	case policy.UntrustedKey:
-		f.Hint = []string{"rye trust check " + name, "rye docs keys"}
+		failure.Hint = []string{"rye trust check " + name, "rye docs keys"}
 	case policy.EvidenceOnly:
-		f.Hint = []string{"rye sign --upgrade " + e.About.typed(), "rye sign --upgrade --all"}
+		failure.Hint = []string{"rye sign --upgrade " + e.About.typed(), "rye sign --upgrade --all"}
 	case policy.FormatNotAccepted:
-		f.Why = append(f.Why, "to upgrade it the rule has to accept v1: say so, sign with --upgrade, and take it back")
-		f.Hint = e.acceptV1(t)
+		failure.Why = append(
+			failure.Why, "to upgrade it the rule has to accept v1: say so, sign with --upgrade, and take it back")
+		failure.Hint = e.acceptV1(trusted)
 	case policy.DigestRevoked:
-		f.Why = append(f.Why, "revoked bytes are refused, regardless of who signed them")
-		f.Hint = []string{"rye trust list"}
+		failure.Why = append(failure.Why, "revoked bytes are refused, regardless of who signed them")
+		failure.Hint = []string{"rye trust list"}
 	case policy.ListStale:
-		f.Hint = []string{"rye trust update"}
+		failure.Hint = []string{"rye trust update"}
 	default:
-		f.Hint = []string{"rye trust list"}
+		failure.Hint = []string{"rye trust list"}
 	}
-	return f
+	return failure
 }
 
 // lookAndSign returns the commands to inspect the subject and sign it.
@@ -129,40 +132,42 @@ func (e examined) acceptV1(t *trust.Trust) []string {
 
 // Broken adds the file's name, the likely cause and commands to an error about its signatures.
 func (s Subject) Broken(err error) *fault.Error {
-	f := fault.Of(err)
+	failure := fault.Of(err)
 	var wrong *sign.IntegrityError
 	var invalid *sign.SignatureInvalidError
 	var name *admission.NameError
 	var ended *admission.ExpiredError
 	switch {
 	case errors.As(err, &name):
-		f.Text = fmt.Sprintf("%q is not %q", s.File, s.Name)
+		failure.Text = fmt.Sprintf("%q is not %q", s.File, s.Name)
 	case errors.As(err, &ended):
-		f.Text = fmt.Sprintf("%q expired at %s", s.Name, ended.Expires.UTC().Format(time.RFC3339))
+		failure.Text = fmt.Sprintf("%q expired at %s", s.Name, ended.Expires.UTC().Format(time.RFC3339))
 	case errors.Is(err, admission.ErrChanged):
-		f.Text = fmt.Sprintf("%q was changed while it was read", s.File)
+		failure.Text = fmt.Sprintf("%q was changed while it was read", s.File)
 	case errors.As(err, &wrong):
-		f.Text = fmt.Sprintf("%q does not match its signed digest", s.File)
+		failure.Text = fmt.Sprintf("%q does not match its signed digest", s.File)
 		if wrong.What == "tree" {
-			f.Text = fmt.Sprintf("the files beside %q do not match the signature", s.File)
+			failure.Text = fmt.Sprintf("the files beside %q do not match the signature", s.File)
 		}
-		if wrong.What != "lines" && len(f.Hint) == 0 {
-			f.Why = append(f.Why, "if the change is intended, sign it again")
-			f.Hint = s.lookAndSign()
+		if wrong.What != "lines" && len(failure.Hint) == 0 {
+			failure.Why = append(failure.Why, "if the change is intended, sign it again")
+			failure.Hint = s.lookAndSign()
 			if wrong.What == "tree" { // the file itself is as it was
-				f.Hint[0] = "git diff " + fault.Quote(filepath.Dir(s.File))
+				failure.Hint[0] = "git diff " + fault.Quote(filepath.Dir(s.File))
 			}
 		}
 	case errors.As(err, &invalid):
-		f.Text = fmt.Sprintf("%q: %s", s.File, invalid)
-		f.Why = append(f.Why, "it was damaged, forged, or made for another name")
-	case strings.Contains(f.Text, strconv.Quote(s.File)):
-		return f
+		failure.Text = fmt.Sprintf("%q: %s", s.File, invalid)
+		failure.Why = append(failure.Why, "it was damaged, forged, or made for another name, as in a copied file",
+			"if the content is intended, sign it again")
+		failure.Hint = s.lookAndSign()
+	case strings.Contains(failure.Text, strconv.Quote(s.File)):
+		return failure
 	default:
-		f.Text = fmt.Sprintf("%q: %s", s.File, f.Text)
+		failure.Text = fmt.Sprintf("%q: %s", s.File, failure.Text)
 	}
-	if f.Err == nil {
-		f.Err = err
+	if failure.Err == nil {
+		failure.Err = err
 	}
-	return f.On("file", s.File).On("name", s.Name)
+	return failure.On("file", s.File).On("name", s.Name)
 }

@@ -52,85 +52,85 @@ type Signed struct {
 const MaxSigned = 32 << 20
 
 // Sign returns a file with the key's signature. It writes nothing.
-func (k *Signer) Sign(s Subject, raw []byte) (*Signed, error) {
+func (k *Signer) Sign(subject Subject, raw []byte) (*Signed, error) {
 	if len(raw) > MaxSigned {
-		return nil, fault.New(fault.Limit, "%q has more than %d MiB", s.File, MaxSigned>>20)
+		return nil, fault.New(fault.Limit, "%q has more than %d MiB", subject.File, MaxSigned>>20)
 	}
 	if !k.V1 {
-		m, err := k.signV2(s, raw)
+		m, err := k.signV2(subject, raw)
 		if err != nil {
 			return nil, err
 		}
-		return k.signed(s, m.Bytes, raw, m.Before, m.After)
+		return k.signed(subject, m.Bytes, raw, m.Before, m.After)
 	}
-	out, err := k.signV1(s, raw)
+	out, err := k.signV1(subject, raw)
 	if err != nil {
 		return nil, err
 	}
-	before, _ := sign.ReadBytes(raw, s.Signing()) // damaged lines are replaced
-	after, err := sign.ReadBytes(out, s.Signing())
+	before, _ := sign.ReadBytes(raw, subject.Signing()) // damaged lines are replaced
+	after, err := sign.ReadBytes(out, subject.Signing())
 	if err != nil {
 		return nil, err
 	}
-	return k.signed(s, out, raw, before, after)
+	return k.signed(subject, out, raw, before, after)
 }
 
-func (k *Signer) signV2(s Subject, raw []byte) (m *sign.Made, err error) {
+func (k *Signer) signV2(subject Subject, raw []byte) (made *sign.Made, err error) {
 	var known sign.Keys
 	if k.Trust != nil {
 		known = k.Trust.Exam().Find
 	}
-	if s.Known == nil {
-		s.Known = &admission.Known{}
-		s.Known.Signed, s.Known.Err = sign.ReadBytes(raw, s.Signing())
+	if subject.Known == nil {
+		subject.Known = &admission.Known{}
+		subject.Known.Signed, subject.Known.Err = sign.ReadBytes(raw, subject.Signing())
 	}
-	switch before := s.Known.Signed; {
-	case s.Known.Err != nil:
-		m, err = sign.Make(raw, s.Signing(), s.Claim(), k.Key, k.At, known)
+	switch before := subject.Known.Signed; {
+	case subject.Known.Err != nil:
+		made, err = sign.Make(raw, subject.Signing(), subject.Claim(), k.Key, k.At, known)
 	case before.Format == sign.V1 && k.Upgrade:
-		body, err := k.upgraded(s, raw)
+		body, err := k.upgraded(subject, raw)
 		if err != nil {
 			return nil, err
 		}
-		if m, err = sign.Make(body, s.Signing(), s.Claim(), k.Key, k.At, known); err != nil {
+		if made, err = sign.Make(body, subject.Signing(), subject.Claim(), k.Key, k.At, known); err != nil {
 			return nil, err
 		}
-		m.Before = before
+		made.Before = before
 	default:
-		m, err = before.Make(raw, s.Claim(), k.Key, k.At, known)
+		made, err = before.Make(raw, subject.Claim(), k.Key, k.At, known)
 	}
 	if errors.Is(err, sign.ErrV1) {
 		err = fault.New(fault.Validation, "%q is signed in the first format (v1)",
-			s.File).From(err).Try("rye sign --upgrade " + s.typed())
+			subject.File).From(err).Try("rye sign --upgrade " + subject.typed())
 	}
-	return m, err
+	return made, err
 }
 
 // upgraded returns a file without its v1 signature, if the policy accepts that one.
-func (k *Signer) upgraded(s Subject, raw []byte) ([]byte, error) {
+func (k *Signer) upgraded(subject Subject, raw []byte) ([]byte, error) {
 	if k.Trust == nil {
 		return nil, fault.New(fault.Policy, "no policy accepts signatures of the first format (v1)")
 	}
-	e, err := examine(k.Trust, s, bytes.NewReader(raw), policy.ToShow)
+	e, err := examine(k.Trust, subject, bytes.NewReader(raw), policy.ToShow)
 	if err != nil {
 		return nil, err
 	}
 	if f := e.refusal(k.Trust); f != nil {
 		if e.Decision.Code != policy.FormatNotAccepted {
-			f.Hint = []string{"rye trust check " + fault.Quote(s.Name)}
+			f.Hint = []string{"rye trust check " + fault.Quote(subject.Name)}
 		}
 		return nil, f
 	}
-	return sign.StripV1(raw, s.Signing()), nil
+	return sign.StripV1(raw, subject.Signing()), nil
 }
 
 // signV1 signs in the first format, unless this key has already.
-func (k *Signer) signV1(s Subject, raw []byte) ([]byte, error) {
-	before, err := sign.ReadBytes(raw, s.Signing())
+func (k *Signer) signV1(subject Subject, raw []byte) ([]byte, error) {
+	before, err := sign.ReadBytes(raw, subject.Signing())
 	switch {
 	case err == nil && before.Format == sign.V2:
 		return nil, fault.New(fault.Validation,
-			"%q is signed in format v2: a signature of the first format (v1) can't be added", s.File)
+			"%q is signed in format v2: a signature of the first format (v1) can't be added", subject.File)
 	case err == nil && before.Format == sign.V1:
 		own := func(id string) (own []key.Public) {
 			if id == k.Key.Public().V1ID() {
@@ -142,45 +142,46 @@ func (k *Signer) signV1(s Subject, raw []byte) ([]byte, error) {
 			return raw, nil
 		}
 	}
-	return sign.SignV1(raw, s.Signing(), k.Key, k.At)
+	return sign.SignV1(raw, subject.Signing(), k.Key, k.At)
 }
 
 // signed checks the signed file and describes it.
-func (k *Signer) signed(s Subject, out, raw []byte, before, after sign.Signed) (*Signed, error) {
-	if s.IsDocument() && !k.V1 {
+func (k *Signer) signed(subject Subject, out, raw []byte, before, after sign.Signed) (*Signed, error) {
+	if subject.IsDocument() && !k.V1 {
 		// Sign a document only under the name that it contains.
 		text := out
 		if cas.Sum(raw) == after.Stripped {
 			text = raw // so that an error counts the lines of the unsigned file
 		}
-		if _, err := s.Identify(bytes.NewReader(text), after.Stripped, k.Now); err != nil {
+		if _, err := subject.Identify(bytes.NewReader(text), after.Stripped, k.Now); err != nil {
 			return nil, err
 		}
 	}
-	l := &Signed{Name: s.Name, File: s.File, Key: k.Key.Public().Fingerprint().String(), Format: after.Format.String(),
-		Bytes: out,
-		Raw:   after.Raw.String(), Stripped: after.Stripped.String(), Lines: max(len(after.Lines), 1),
+	signed := &Signed{Name: subject.Name, File: subject.File, Key: k.Key.Public().Fingerprint().String(),
+		Format: after.Format.String(),
+		Bytes:  out,
+		Raw:    after.Raw.String(), Stripped: after.Stripped.String(), Lines: max(len(after.Lines), 1),
 		Changed: !bytes.Equal(out, raw)}
-	if l.Changed {
-		l.Replaced = k.replaced(before, after)
+	if signed.Changed {
+		signed.Replaced = k.replaced(before, after)
 	}
-	if !s.Tree.IsZero() {
-		l.Tree = s.Tree.String()
+	if !subject.Tree.IsZero() {
+		signed.Tree = subject.Tree.String()
 	}
 	if k.Trust == nil {
-		return l, nil
+		return signed, nil
 	}
-	s.Known = &admission.Known{Signed: after}
-	e, err := examine(k.Trust, s, bytes.NewReader(out), policy.ToUse)
+	subject.Known = &admission.Known{Signed: after}
+	e, err := examine(k.Trust, subject, bytes.NewReader(out), policy.ToUse)
 	if err != nil {
-		return l, nil // verifying it reports the error
+		return signed, nil // verifying it reports the error
 	}
-	l.Allowed = e.Decision.Allowed
+	signed.Allowed = e.Decision.Allowed
 	// Policies admit documents that revoke by another section than "names".
-	if d := admission.Domain(s.Name); d != sign.Revocations && d != sign.Policy {
-		l.Refusal = e.refusal(k.Trust)
+	if d := admission.Domain(subject.Name); d != sign.Revocations && d != sign.Policy {
+		signed.Refusal = e.refusal(k.Trust)
 	}
-	return l, nil
+	return signed, nil
 }
 
 // replaced counts the signatures that signing removed. A v1 signature that was upgraded may have been valid.
@@ -197,10 +198,10 @@ func (k *Signer) replaced(before, after sign.Signed) (n int) {
 }
 
 // SignFile signs an open file and writes it in its place, unless dryRun. A file that was replaced meanwhile is kept.
-func (k *Signer) SignFile(s Subject, file *os.File, dryRun bool) (*Signed, error) {
-	switch admission.Domain(s.Name) {
+func (k *Signer) SignFile(subject Subject, file *os.File, dryRun bool) (*Signed, error) {
+	switch admission.Domain(subject.Name) {
 	case sign.Token, sign.Transcript, sign.Audit:
-		return nil, fault.New(fault.Validation, "a %s is signed by what makes it, never by hand", s.Kind())
+		return nil, fault.New(fault.Validation, "a %s is signed by what makes it, never by hand", subject.Kind())
 	}
 	fi, err := file.Stat()
 	if err != nil {
@@ -210,27 +211,27 @@ func (k *Signer) SignFile(s Subject, file *os.File, dryRun bool) (*Signed, error
 	if err != nil {
 		return nil, err
 	}
-	l, err := k.Sign(s, raw)
+	signed, err := k.Sign(subject, raw)
 	if err != nil {
-		return nil, s.Broken(err)
+		return nil, subject.Broken(err)
 	}
-	if !l.Changed || dryRun {
-		return l, nil
+	if !signed.Changed || dryRun {
+		return signed, nil
 	}
-	now, err := os.Lstat(s.File)
+	now, err := os.Lstat(subject.File)
 	if err == nil && (!os.SameFile(fi, now) || fi.Size() != now.Size() || !fi.ModTime().Equal(now.ModTime())) {
 		err = sign.ErrChanged
 	}
 	if err != nil {
-		return nil, s.Broken(err)
+		return nil, subject.Broken(err)
 	}
-	d, err := osfile.OpenDir(filepath.Dir(s.File), 0)
+	d, err := osfile.OpenDir(filepath.Dir(subject.File), 0)
 	if err != nil {
-		return nil, s.Broken(err)
+		return nil, subject.Broken(err)
 	}
 	defer d.Close()
-	if err := d.Write(filepath.Base(s.File), fi.Mode().Perm(), false, l.Bytes); err != nil {
-		return nil, s.Broken(err)
+	if err := d.Write(filepath.Base(subject.File), fi.Mode().Perm(), false, signed.Bytes); err != nil {
+		return nil, subject.Broken(err)
 	}
-	return l, nil
+	return signed, nil
 }

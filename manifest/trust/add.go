@@ -21,25 +21,29 @@ type Addition struct {
 
 // To returns the policy with the addition. second is set if the key's owner already has another key: usually the new
 // one is an impostor's, so a person must confirm it.
-func (n Addition) To(p *policy.Policy) (after *policy.Policy, second *policy.OwnerError, err error) {
+func (n Addition) To(terms *policy.Policy) (after *policy.Policy, second *policy.OwnerError, err error) {
 	k := n.Key
-	after = p
-	if known, ok := p.Key(k.Public.Fingerprint()); ok && (!n.Named || k.Name == known.Name) && known.Owner == k.Owner {
+	after = terms
+	if known, ok := terms.Key(k.Public.Fingerprint()); ok && (!n.Named || k.Name == known.Name) &&
+		(known.Owner == k.Owner || known.Owner == "") {
 		k.Name = known.Name
-		if !known.NotBefore.Equal(k.NotBefore) || !known.Expires.Equal(k.Expires) {
-			after, err = p.SetDates(k.Name, k.NotBefore, k.Expires)
+		if known.Owner != k.Owner {
+			after, err = after.SetOwner(k.Name, k.Owner)
 		}
-	} else if after, err = p.AddKey(k, false); errors.As(err, &second) {
+		if err == nil && !known.NotBefore.Equal(k.NotBefore) || !known.Expires.Equal(k.Expires) {
+			after, err = after.SetDates(k.Name, k.NotBefore, k.Expires)
+		}
+	} else if after, err = terms.AddKey(k, false); errors.As(err, &second) {
 		if second.Known.Name == k.Name && second.Known.Owner != k.Owner {
 			return nil, nil, fault.New(fault.Validation, "the policy calls another key %q", k.Name).
 				Because("known  "+second.Known.Public.Fingerprint().String(),
 					"new    "+k.Public.Fingerprint().String()).
 				Try("rye trust add " + k.Public.String() + " --owner " + fault.Quote(k.Owner) + " --name OTHER")
 		}
-		for i := 2; !n.Named && isTaken(p, k.Name); i++ {
+		for i := 2; !n.Named && isTaken(terms, k.Name); i++ {
 			k.Name = fmt.Sprintf("%s-%d", n.Key.Name, i)
 		}
-		after, err = p.AddKey(k, true)
+		after, err = terms.AddKey(k, true)
 	}
 	for _, glob := range n.Names {
 		if err != nil {

@@ -33,35 +33,36 @@ type Change struct {
 
 // Apply changes the policy at path. It fails with CONFLICT if another process changes it meanwhile, and writes nothing
 // if the edit changes nothing.
-func (e Edit) Apply(ctx context.Context, path, origin string, now time.Time) (c Change, err error) {
+func (e Edit) Apply(ctx context.Context, path, origin string, now time.Time) (change Change, err error) {
 	au, err := Read(path, origin)
 	if err != nil {
-		return c, err
+		return change, err
 	}
 	after, err := e.Change(&au.Side)
 	if _, ok := errors.AsType[*yamltree.Error](err); ok {
 		// The policy in the file is valid: the new one isn't.
 		f := fault.Of(err)
 		f.Code, f.Text, f.Details = fault.Validation, "the policy would be invalid: "+f.Text, nil
-		return c, f
+		return change, f
 	}
 	if err != nil {
-		return c, err
+		return change, err
 	}
-	c = Change{Policy: path, ID: after.ID().String(),
+	change = Change{Policy: path, ID: after.ID().String(),
 		Changes: append([]policy.Change{}, policy.Diff(au.Side.Policy, after)...)}
-	if len(c.Changes) == 0 {
-		c.ID = au.Side.Policy.ID().String()
+	if len(change.Changes) == 0 {
+		change.ID = au.Side.Policy.ID().String()
 	}
-	if err := e.Approve(c); err != nil {
+	if err := e.Approve(change); err != nil {
 		return Change{}, err
 	}
-	if len(c.Changes) == 0 {
-		return c, nil
+	if len(change.Changes) == 0 {
+		return change, nil
 	}
 	file := after.Format()
-	c.Unsigned = bytes.Contains(au.File, []byte("# rye:signed:")) && !bytes.Contains(file, []byte("# rye:signed:"))
-	return c, e.write(ctx, au, file, now)
+	change.Unsigned = bytes.Contains(au.File, []byte("# rye:signed:")) &&
+		!bytes.Contains(file, []byte("# rye:signed:"))
+	return change, e.write(ctx, au, file, now)
 }
 
 // write replaces the policy in the file.

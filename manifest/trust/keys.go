@@ -26,28 +26,28 @@ type KeyState struct {
 }
 
 // StateOf returns the state of a key under a policy, which may be missing.
-func StateOf(name string, pub key.Public, s policy.Side, now time.Time) KeyState {
+func StateOf(name string, pub key.Public, side policy.Side, now time.Time) KeyState {
 	k := KeyState{Name: name, Vouches: []string{}}
 	if pub.IsZero() {
 		return k
 	}
 	k.Public, k.Fingerprint, k.V1 = pub.String(), pub.Fingerprint().String(), pub.V1ID()
-	if s.Policy == nil {
+	if side.Policy == nil {
 		return k
 	}
-	known, ok := s.Policy.Key(pub.Fingerprint())
+	known, ok := side.Policy.Key(pub.Fingerprint())
 	if !ok {
 		return k
 	}
-	k.InPolicy, k.Vouches = known.Name, append(k.Vouches, s.Policy.RulesNaming(known.Name)...)
-	if fault := s.KeyFault(known, now); fault != policy.Admitted {
+	k.InPolicy, k.Vouches = known.Name, append(k.Vouches, side.Policy.RulesNaming(known.Name)...)
+	if fault := side.KeyFault(known, now); fault != policy.Admitted {
 		k.Fault = fault.String()
 	}
 	return k
 }
 
 // KeyStates lists the keys of a directory.
-func KeyStates(dir key.Dir, s policy.Side, now time.Time) ([]KeyState, error) {
+func KeyStates(dir key.Dir, side policy.Side, now time.Time) ([]KeyState, error) {
 	entries, err := dir.List()
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func KeyStates(dir key.Dir, s policy.Side, now time.Time) ([]KeyState, error) {
 	}
 	states := make([]KeyState, len(entries))
 	for i, e := range entries {
-		k := StateOf(e.Name, e.Public, s, now)
+		k := StateOf(e.Name, e.Public, side, now)
 		k.Locked, k.Default = e.Locked, e.Name == byDefault
 		if e.Err != nil {
 			f := fault.Of(e.Err)

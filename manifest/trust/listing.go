@@ -108,48 +108,51 @@ type ListLine struct {
 
 // NewListing lists a policy with the last issues of its revocation lists.
 func NewListing(au *Authority, lists map[string]*policy.List, now time.Time) Listing {
-	s := au.Side.Policy.Sections()
-	l := Listing{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}, Rules: []RuleLine{}, Digests: []DigestLine{},
+	sections := au.Side.Policy.Sections()
+	listing := Listing{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}, Rules: []RuleLine{},
+		Digests: []DigestLine{},
 		Revoked: []RevokedLine{},
-		Lists:   []ListLine{}, Override: append([]string{}, s.Override...), Inside: append([]string{}, s.Inside...),
+		Lists:   []ListLine{}, Override: append([]string{}, sections.Override...),
+		Inside: append([]string{}, sections.Inside...),
 		Grants: []GrantLine{}, Exec: []ExecLine{},
-		Ask: newAskLines(s.Ask)}
+		Ask: newAskLines(sections.Ask)}
 	if au.File != nil {
-		l.ID = au.Side.Policy.ID().String()
+		listing.ID = au.Side.Policy.ID().String()
 	}
-	for _, k := range s.Keys {
+	for _, k := range sections.Keys {
 		line := NewKeyLine(k, now)
-		line.Revoked = slices.ContainsFunc(s.Revoked, func(r policy.Revocation) bool {
+		line.Revoked = slices.ContainsFunc(sections.Revoked, func(r policy.Revocation) bool {
 			return r.Key == k.Public.Fingerprint()
 		})
-		l.Keys = append(l.Keys, line)
+		listing.Keys = append(listing.Keys, line)
 	}
-	for _, r := range s.Rules {
+	for _, r := range sections.Rules {
 		accept := []string{"v2"}
 		if r.V1 {
 			accept = []string{"v1", "v2"}
 		}
-		l.Rules = append(l.Rules, RuleLine{r.Glob, r.Keys, r.Threshold, accept, append([]string{}, r.Except...)})
+		listing.Rules = append(listing.Rules, RuleLine{r.Glob, r.Keys, r.Threshold, accept,
+			append([]string{}, r.Except...)})
 	}
-	for _, d := range s.Digests {
-		l.Digests = append(l.Digests, DigestLine{d.Digest.String(), d.As, d.Reason})
+	for _, d := range sections.Digests {
+		listing.Digests = append(listing.Digests, DigestLine{d.Digest.String(), d.As, d.Reason})
 	}
-	for _, r := range s.Revoked {
-		l.Revoked = append(l.Revoked, RevokedLine{r.What(), r.Reason, yamltree.DateText(r.Date)})
+	for _, r := range sections.Revoked {
+		listing.Revoked = append(listing.Revoked, RevokedLine{r.What(), r.Reason, yamltree.DateText(r.Date)})
 	}
-	for _, g := range s.Grants {
-		l.Grants = append(l.Grants, GrantLine{g.Glob, append([]string{}, g.Allow...)})
+	for _, g := range sections.Grants {
+		listing.Grants = append(listing.Grants, GrantLine{g.Glob, append([]string{}, g.Allow...)})
 	}
 	silent, _ := policy.Parse(nil) // an empty policy is valid
 	for _, c := range policy.Diff(silent, au.Side.Policy) {
 		if c.Section == "exec" {
-			l.Exec = append(l.Exec, ExecLine{c.Field, c.Entry, c.New})
+			listing.Exec = append(listing.Exec, ExecLine{c.Field, c.Entry, c.New})
 		}
 	}
-	for _, src := range s.Lists {
-		l.Lists = append(l.Lists, newListLine(src, lists[src.Name]))
+	for _, src := range sections.Lists {
+		listing.Lists = append(listing.Lists, newListLine(src, lists[src.Name]))
 	}
-	return l
+	return listing
 }
 
 // NewKeyLine describes a key of a policy.
@@ -184,39 +187,40 @@ type NameCheck struct {
 
 // CheckName returns the keys that a policy lets sign a name. It decides about bytes that every key has signed.
 func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
-	c := NameCheck{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{},
+	nameCheck := NameCheck{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{},
 		Ask: newAskLines(au.Side.Policy.Sections().Ask.About(name))}
 	r := policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: now}
 	for _, k := range au.Side.Policy.Sections().Keys {
 		r.Signers = append(r.Signers, sign.Signer{Key: k.Public, Format: sign.V2})
 	}
-	d := policy.Decide(r, au.Side, nil)
-	switch d.Code {
+	decision := policy.Decide(r, au.Side, nil)
+	switch decision.Code {
 	case policy.Ambiguous, policy.BadRequest, policy.ListStale:
-		return c, fault.New(d.Code.Fault(), "%q %s", name, d.Reason())
+		return nameCheck, fault.New(decision.Code.Fault(), "%q %s", name, decision.Reason())
 	}
-	c.Rule, c.Excepted, c.Threshold, c.Count = d.Rule, d.Excepted, d.Threshold, d.Count
+	nameCheck.Rule, nameCheck.Excepted, nameCheck.Threshold, nameCheck.Count = decision.Rule, decision.Excepted,
+		decision.Threshold, decision.Count
 	for _, rule := range au.Side.Policy.Sections().Rules {
-		if rule.Glob != d.Rule || d.Excepted {
+		if rule.Glob != decision.Rule || decision.Excepted {
 			continue
 		}
 		for _, n := range rule.Keys {
 			k, _ := au.Side.Policy.KeyNamed(n)
 			l := NewKeyLine(k, now)
-			for _, v := range d.Signers {
+			for _, v := range decision.Signers {
 				if v.Key == k.Public.Fingerprint() && v.Code != policy.Admitted {
 					l.Revoked, l.Fault = v.Code == policy.KeyRevoked, v.Code.String()
 				}
 			}
-			c.Keys = append(c.Keys, l)
+			nameCheck.Keys = append(nameCheck.Keys, l)
 		}
 	}
 	for _, k := range au.Side.Policy.Sections().Keys {
-		if !slices.ContainsFunc(c.Keys, func(l KeyLine) bool { return l.Name == k.Name }) {
-			c.others = append(c.others, k.Name)
+		if !slices.ContainsFunc(nameCheck.Keys, func(l KeyLine) bool { return l.Name == k.Name }) {
+			nameCheck.others = append(nameCheck.others, k.Name)
 		}
 	}
-	return c, nil
+	return nameCheck, nil
 }
 
 // Refusal returns the reason why no file with the checked name can pass, or nil.
@@ -260,9 +264,9 @@ type RefusedList struct {
 
 // UpdateAll updates the lists that policies name, or only the one named only, from a file if from is set. It returns a
 // fault for each rejected issue. Addresses that only a project names are untrusted.
-func (k Lists) UpdateAll(ctx context.Context, root, project *Authority, only, from string) (u ListUpdate,
+func (k Lists) UpdateAll(ctx context.Context, root, project *Authority, only, from string) (listUpdate ListUpdate,
 	faults []*fault.Error) {
-	u = ListUpdate{Lists: []ListLine{}, Refused: []RefusedList{}}
+	listUpdate = ListUpdate{Lists: []ListLine{}, Refused: []RefusedList{}}
 	for _, au := range []*Authority{root, project} {
 		if au == nil || au == project && au.Side.Policy.ID() == root.Side.Policy.ID() {
 			continue
@@ -283,14 +287,14 @@ func (k Lists) UpdateAll(ctx context.Context, root, project *Authority, only, fr
 				f := fault.Of(fmt.Errorf("revocation list %q: %w", src.Name,
 					err)).Because("the last good issue stays in force")
 				reason, _ := f.Details["reason"].(string)
-				u.Refused = append(u.Refused, RefusedList{src.Name, f.Code, reason, f.Text})
+				listUpdate.Refused = append(listUpdate.Refused, RefusedList{src.Name, f.Code, reason, f.Text})
 				faults = append(faults, f)
 				continue
 			}
 			line := newListLine(src, list)
 			line.Changed = changed
-			u.Lists = append(u.Lists, line)
+			listUpdate.Lists = append(listUpdate.Lists, line)
 		}
 	}
-	return u, faults
+	return listUpdate, faults
 }

@@ -104,8 +104,8 @@ func (k Lists) neverSeen(p *policy.Policy, src policy.Source) error {
 	return err
 }
 
-func (k Lists) one(p *policy.Policy, src policy.Source) (*policy.List, error) {
-	file, err := os.Open(k.path(p, src))
+func (k Lists) one(rules *policy.Policy, src policy.Source) (*policy.List, error) {
+	file, err := os.Open(k.path(rules, src))
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +114,10 @@ func (k Lists) one(p *policy.Policy, src policy.Source) (*policy.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.Journal().Check(rollback.OfRevocations(doc, sourceOf(p, src), k.Clock())); err != nil {
+	if err := k.Journal().Check(rollback.OfRevocations(doc, sourceOf(rules, src), k.Clock())); err != nil {
 		return nil, err
 	}
-	signers, err := doc.Check(p.Find)
+	signers, err := doc.Check(rules.Find)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (k Lists) one(p *policy.Policy, src policy.Source) (*policy.List, error) {
 // differs from the last; stranger means that only a project named the source.
 func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, stranger bool) (list *policy.List,
 	changed bool, err error) {
-	p := au.Side.Policy
+	rules := au.Side.Policy
 	file, err := k.fetch(ctx, au, src, stranger)
 	if err != nil {
 		return nil, false, err
@@ -141,14 +141,14 @@ func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, str
 		return nil, false, fault.New(fault.Integrity, "it is the list %q, not %q", doc.List, src.Name).
 			On("reason", "other-document").On("expected", src.Name).On("found", doc.List)
 	}
-	signers, err := doc.Check(p.Find)
+	signers, err := doc.Check(rules.Find)
 	if err != nil {
 		return nil, false, err
 	}
 	if list, err = doc.For(signers); err != nil {
 		return nil, false, err
 	}
-	dir := filepath.Dir(k.path(p, src))
+	dir := filepath.Dir(k.path(rules, src))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, false, err
 	}
@@ -157,11 +157,11 @@ func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, str
 		return nil, false, err
 	}
 	defer unlock()
-	step := rollback.OfRevocations(doc, sourceOf(p, src), k.Clock().UTC().Truncate(time.Second))
+	step := rollback.OfRevocations(doc, sourceOf(rules, src), k.Clock().UTC().Truncate(time.Second))
 	if err := k.Journal().Check(step); err != nil {
 		return nil, false, err
 	}
-	last, err := k.one(p, src)
+	last, err := k.one(rules, src)
 	if err != nil {
 		// The journal still knows the last counter; the stored issue is of no use.
 		last = nil
@@ -171,7 +171,7 @@ func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, str
 	}
 	changed = last == nil || last.ID != list.ID
 	if changed {
-		if err := osfile.WriteFile(k.path(p, src), 0o600, false, osfile.BytesOf(file)); err != nil {
+		if err := osfile.WriteFile(k.path(rules, src), 0o600, false, osfile.BytesOf(file)); err != nil {
 			return nil, false, err
 		}
 	}

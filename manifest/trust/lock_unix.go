@@ -15,9 +15,9 @@ import (
 // is on the file itself, so no lock file is needed. A missing file is not locked: WriteFile creates it exclusively.
 func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
 		if errors.Is(err, fs.ErrPermission) {
-			f, err = os.Open(path) // a read-only file can still be replaced
+			file, err = os.Open(path) // a read-only file can still be replaced
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return func() {}, nil
@@ -25,15 +25,15 @@ func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := osfile.Lock(ctx, f, osfile.Exclusive, osfile.LockWait); err != nil {
+		if err := osfile.Lock(ctx, file, osfile.Exclusive, osfile.LockWait); err != nil {
 			return nil, err
 		}
-		same, err := osfile.StandsAt(f, path)
+		same, err := osfile.StandsAt(file, path)
 		if same {
-			return func() { f.Close() }, nil
+			return func() { file.Close() }, nil
 		}
 		// The last holder replaced the file: this lock is on a file that no process reads any more.
-		f.Close()
+		file.Close()
 		if err != nil {
 			return nil, err
 		}

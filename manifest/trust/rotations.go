@@ -62,9 +62,9 @@ type Handover struct {
 // user's keys, whose names are taken.
 func (h Handover) Plan(s policy.Side, entries []key.Entry, now time.Time) (step policy.Rotation, others int,
 	err error) {
-	p := s.Policy
-	known, ok := p.Key(h.Old.Fingerprint())
-	rules := p.RulesNaming(known.Name)
+	terms := s.Policy
+	known, ok := terms.Key(h.Old.Fingerprint())
+	rules := terms.RulesNaming(known.Name)
 	switch {
 	case !ok || len(rules) == 0:
 		return step, 0,
@@ -83,18 +83,18 @@ func (h Handover) Plan(s policy.Side, entries []key.Entry, now time.Time) (step 
 	step = policy.Rotation{Rule: h.Rule, Retire: h.Old.Fingerprint(),
 		Key:     policy.Key{Name: h.To, Owner: known.Owner, Expires: h.Expires},
 		Expires: now.UTC().Truncate(time.Second).Add(rotationOffer)}
-	for _, r := range p.Sections().Rules {
+	for _, r := range terms.Sections().Rules {
 		if r.Glob != h.Rule {
 			continue
 		}
 		others = r.Threshold
 		for _, name := range r.Keys {
-			k, _ := p.KeyNamed(name)
+			k, _ := terms.KeyNamed(name)
 			step.Before = append(step.Before, k.Public.Fingerprint())
 		}
 	}
 	expired := !known.Expires.IsZero() && !now.Before(known.Expires)
-	revoked := slices.ContainsFunc(p.Sections().Revoked, func(r policy.Revocation) bool {
+	revoked := slices.ContainsFunc(terms.Sections().Revoked, func(r policy.Revocation) bool {
 		return r.Key == h.Old.Fingerprint()
 	})
 	switch {
@@ -105,7 +105,7 @@ func (h Handover) Plan(s policy.Side, entries []key.Entry, now time.Time) (step 
 	}
 	for i := 2; step.Key.Name == ""; i++ {
 		name := fmt.Sprintf("%s-%d", h.Kept, i)
-		if !isTaken(p, name) && !slices.ContainsFunc(entries, func(e key.Entry) bool { return e.Name == name }) {
+		if !isTaken(terms, name) && !slices.ContainsFunc(entries, func(e key.Entry) bool { return e.Name == name }) {
 			step.Key.Name = name
 		}
 	}

@@ -105,25 +105,25 @@ func CheckOwn(path string) error {
 			all = append(all, to, filepath.Dir(to))
 		}
 	}
-	for _, p := range all {
-		fi, err := os.Stat(p)
+	for _, path := range all {
+		fi, err := os.Stat(path)
 		if err != nil {
 			continue // reading the file reports it
 		}
 		what := map[bool]string{true: "directory of the policy", false: "policy"}[fi.IsDir()]
 		bad := func(why, hint string) error {
-			return fault.New(fault.Denied, "the %s %q %s", what, p, why).Try(hint).
+			return fault.New(fault.Denied, "the %s %q %s", what, path, why).Try(hint).
 				Because("who can write the policy decides what this user trusts").On("reason", "policy-mode").
-				On("path", p)
+				On("path", path)
 		}
 		switch mode := fi.Mode(); {
 		case osfile.OwnedByOther(fi):
-			return bad("belongs to another user", "ls -ld "+fault.Quote(p))
+			return bad("belongs to another user", "ls -ld "+fault.Quote(path))
 		case runtime.GOOS == "windows":
 		case mode.Perm()&0o002 != 0:
-			return bad("is writable by everyone", "chmod go-w "+fault.Quote(p))
+			return bad("is writable by everyone", "chmod go-w "+fault.Quote(path))
 		case mode.Perm()&0o020 != 0:
-			return bad("is writable by its group", "chmod go-w "+fault.Quote(p))
+			return bad("is writable by its group", "chmod go-w "+fault.Quote(path))
 		}
 	}
 	return nil

@@ -126,6 +126,8 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 		jobs, err = b.itemJobs(ctx, r.on)
 	case "bundles":
 		jobs, err = b.bundleJobs(ctx, r)
+	case "plugins":
+		jobs, err = b.pluginJobs(r.on)
 	case "lock":
 		jobs, err = b.lockJobs(ctx, r)
 	case "exec":

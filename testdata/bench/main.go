@@ -45,6 +45,7 @@
 //	           beside what
 //	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed,
 //	           beside "store put" of the same, which neither checks nor signs; verify beside b3sum
+//	plugins    of a signed plugin of 1,000 skills: verify and export beside cp -r, add beside git clone: plugins.go
 //
 // The goals are data in rows.go: a factor, and the rod it is measured against in the same run. A goal whose rod
 // isn't installed is not judged. -floor names a program that does the least such a store could do, as an own

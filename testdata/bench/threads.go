@@ -234,7 +234,7 @@ func recordTurns(ctx context.Context, rye, project string, most int) error {
 		}
 		var answer struct {
 			Data struct {
-				Thread string `json:"thread_id"`
+				Thread string `json:"thread"`
 			} `json:"data"`
 		}
 		if err := json.Unmarshal(out, &answer); err != nil {

@@ -195,6 +195,17 @@ func TestNetworkAndSecrets(t *testing.T) {
 		m.invalid {
 		t.Errorf("got %q", m.tool.Packages)
 	}
+	for text, want := range map[string]string{
+		"plugin: [a]":  "line 6, column 9: Field 'plugin' must be a string, got list",
+		"plugin: ../a": "line 6, column 9: Field 'plugin' is not the id of a bundle",
+	} {
+		if got := readTool(t, "executor_id: null\n"+text+"\n").problems; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	if m := readTool(t, "executor_id: null\nplugin: plugins/demo\n"); m.tool.Plugin != "plugins/demo" || m.invalid {
+		t.Errorf("got %q, %s", m.tool.Plugin, m.problems)
+	}
 	if got := readTool(t, "executor_id: null\nsecrets: token\n").
 		problems; got != "line 6, column 10: Field 'secrets' must be an array, got str\n" {
 		t.Errorf("got %s", got)
@@ -431,7 +442,8 @@ hooks: [{id: x, params: ""}, {event: e, when: {path: a}}]
 		"map[properties:map[yy:map[] z:map[description:Last type:string]] required:[yy z] type:object]" {
 		t.Errorf("got %s", got)
 	}
-	if got := fmt.Sprint(d.directive.Grants()); got != "{[execute:tool:a/b search:*:*] map[turns:3]  [] <nil> <nil>}" {
+	if got := fmt.Sprint(d.directive.Grants()); got !=
+		"{[execute:tool:a/b search:*:*] map[turns:3]   [] <nil> <nil>}" {
 		t.Errorf("got %s", got)
 	}
 	if face := readDirective(t, "version: 1.0.0").directive.Interface(); face.Input != nil || face.Output != nil {
@@ -540,6 +552,7 @@ func TestExamplesWrong(t *testing.T) {
 		"[{name: a, params: []}]":           "examples[0].params: Field 'examples[0].params' must be an object, got list",
 		"[{name: a, error: 1}]":             "examples[0].error: Field 'examples[0].error' must be the code of an error, got int",
 		"[{name: a, error: timeout}]":       "examples[0].error: Field 'examples[0].error' must be the code of an error, as in EXECUTION_FAILED, got 'timeout'",
+		"[{name: a, error: TIMEOUTS}]":      "examples[0].error: Field 'examples[0].error' is unknown: no error has the code 'TIMEOUTS'; did you mean \"TIMEOUT\"?",
 		"[{name: a, error: _A}]":            "examples[0].error: Field 'examples[0].error' must be the code of an error, as in EXECUTION_FAILED, got '_A'",
 		"[{name: a, exit: x}]":              "examples[0].exit: Field 'examples[0].exit' must be an integer, got str",
 		"[{name: a, exit: 256}]":            "examples[0].exit: Field 'examples[0].exit' must be from 0 to 255, got 256",

@@ -50,47 +50,48 @@ type Output struct{ Name, Type, Description string }
 
 // ReadDirective reads a directive's declarations, and reports all problems of its fields.
 func ReadDirective(r *fields.Reader) *Directive {
-	d := &reader{r}
-	x := &Directive{
-		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"),
-		Author: d.Text("author"),
-		Model:  d.Object("model"), Limits: d.limits(commonLimits), Permissions: d.permissions(),
+	reader := &reader{r}
+	directive := &Directive{
+		Name: reader.Text("name"), Version: reader.Version(), Description: reader.Text("description"),
+		Category: reader.Text("category"),
+		Author:   reader.Text("author"),
+		Model:    reader.Object("model"), Limits: reader.limits(commonLimits), Permissions: reader.permissions(),
 	}
-	x.Tools = d.offers(x)
-	for i, v := range d.objects("hooks") {
-		x.Hooks = append(x.Hooks, d.hook(fmt.Sprintf("hooks[%d]", i), v))
+	directive.Tools = reader.offers(directive)
+	for i, v := range reader.objects("hooks") {
+		directive.Hooks = append(directive.Hooks, reader.hook(fmt.Sprintf("hooks[%d]", i), v))
 	}
-	for i, v := range d.objects("inputs") {
+	for i, val := range reader.objects("inputs") {
 		path := fmt.Sprintf("inputs[%d]", i)
 		in := Input{Type: "string"}
-		in.Name, in.Description = d.name(path, v), v.Get("description").String()
-		if word := v.Get("type"); word != nil {
-			in.Type = d.typeWord(path, word)
+		in.Name, in.Description = reader.name(path, val), val.Get("description").String()
+		if word := val.Get("type"); word != nil {
+			in.Type = reader.typeWord(path, word)
 		}
-		in.Required = d.flag(path+".required", v.Get("required"))
-		in.Default = d.defaultOf(path, in.Type, v.Get("default"))
-		switch twice := slices.ContainsFunc(x.Inputs, func(o Input) bool { return o.Name == in.Name }); {
+		in.Required = reader.flag(path+".required", val.Get("required"))
+		in.Default = reader.defaultOf(path, in.Type, val.Get("default"))
+		switch twice := slices.ContainsFunc(directive.Inputs, func(o Input) bool { return o.Name == in.Name }); {
 		case twice:
-			d.Bad(v, path+".name", "the input %s is declared twice", fields.Single(in.Name))
+			reader.Bad(val, path+".name", "the input %s is declared twice", fields.Single(in.Name))
 		case in.Name != "":
-			x.Inputs = append(x.Inputs, in)
+			directive.Inputs = append(directive.Inputs, in)
 		}
 	}
-	for i, v := range d.objects("outputs") {
+	for i, v := range reader.objects("outputs") {
 		path := fmt.Sprintf("outputs[%d]", i)
 		out := Output{Type: "any"}
-		out.Name, out.Description = d.name(path, v), v.Get("description").String()
+		out.Name, out.Description = reader.name(path, v), v.Get("description").String()
 		if word := v.Get("type"); word != nil {
-			out.Type = d.typeWord(path, word)
+			out.Type = reader.typeWord(path, word)
 		}
-		switch twice := slices.ContainsFunc(x.Outputs, func(o Output) bool { return o.Name == out.Name }); {
+		switch twice := slices.ContainsFunc(directive.Outputs, func(o Output) bool { return o.Name == out.Name }); {
 		case twice:
-			d.Bad(v, path+".name", "the output %s is declared twice", fields.Single(out.Name))
+			reader.Bad(v, path+".name", "the output %s is declared twice", fields.Single(out.Name))
 		case out.Name != "":
-			x.Outputs = append(x.Outputs, out)
+			directive.Outputs = append(directive.Outputs, out)
 		}
 	}
-	return x
+	return directive
 }
 
 // maxOffers bounds the tools offered to a model: each is part of every request.
@@ -133,20 +134,20 @@ const maxEntries = 500
 
 // objects returns the entries of a list of objects.
 func (d *reader) objects(name string) []*value.Value {
-	v := d.Fields.Get(name)
-	if v.IsNull() {
+	val := d.Fields.Get(name)
+	if val.IsNull() {
 		return nil
 	}
-	if v.Kind != value.List {
-		d.Once(v, name, "Field '%s' must be an array, got %s", name, fields.TypeName(v))
+	if val.Kind != value.List {
+		d.Once(val, name, "Field '%s' must be an array, got %s", name, fields.TypeName(val))
 		return nil
 	}
-	if len(v.Items) > maxEntries {
-		d.Once(v, name, "Field '%s' has %d entries, more than %d", name, len(v.Items), maxEntries)
+	if len(val.Items) > maxEntries {
+		d.Once(val, name, "Field '%s' has %d entries, more than %d", name, len(val.Items), maxEntries)
 		return nil
 	}
-	list := make([]*value.Value, 0, len(v.Items))
-	for i, item := range v.Items {
+	list := make([]*value.Value, 0, len(val.Items))
+	for i, item := range val.Items {
 		if item.Kind != value.Map {
 			d.Once(item, fmt.Sprintf("%s[%d]", name, i), "Field '%s[%d]' must be an object", name, i)
 			continue
@@ -215,67 +216,68 @@ func (d *reader) defaultOf(path, kind string, v *value.Value) *value.Value {
 }
 
 // retyped converts a text to a kind; it returns the text itself if that fails.
-func retyped(v *value.Value, kind string) *value.Value {
-	text := strings.TrimSpace(v.Text)
+func retyped(val *value.Value, kind string) *value.Value {
+	text := strings.TrimSpace(val.Text)
 	n, isNumber := fields.ParseDecimal(text)
 	switch {
 	case kind == "boolean" && (text == "true" || text == "false"):
-		return &value.Value{Kind: value.Bool, At: v.At, Text: text}
+		return &value.Value{Kind: value.Bool, At: val.At, Text: text}
 	case kind == "integer" && isNumber:
 		if _, ok := n.Scaled(0); ok {
-			return &value.Value{Kind: value.Int, At: v.At, Text: n.String()}
+			return &value.Value{Kind: value.Int, At: val.At, Text: n.String()}
 		}
 	case kind == "number" && isNumber:
-		return &value.Value{Kind: value.Float, At: v.At, Text: text}
+		return &value.Value{Kind: value.Float, At: val.At, Text: text}
 	case kind == "object" || kind == "array":
-		if read, problems := parse.YAML([]byte(text), v.At); len(problems) == 0 && read != nil {
+		if read, problems := parse.YAML([]byte(text), val.At); len(problems) == 0 && read != nil {
 			return read
 		}
 	}
-	return v
+	return val
 }
 
 // hook checks the required parts of a hook; those who run it check the rest.
-func (d *reader) hook(path string, v *value.Value) Hook {
-	h := Hook{Event: v.Get("event").String(), ID: v.Get("id").String(), Value: v}
-	for i := range v.Map {
-		e := &v.Map[i]
+func (d *reader) hook(path string, val *value.Value) Hook {
+	hook := Hook{Event: val.Get("event").String(), ID: val.Get("id").String(), Value: val}
+	for i := range val.Map {
+		entry := &val.Map[i]
 		ok, what := true, ""
-		switch e.Key {
+		switch entry.Key {
 		case "event", "id":
-			ok, what = e.Value.Kind == value.Text || e.Value.IsNull(), "a string"
+			ok, what = entry.Value.Kind == value.Text || entry.Value.IsNull(), "a string"
 		case "when", "condition":
-			ok, what = e.Value.Kind == value.Text || e.Value.Kind == value.Map || e.Value.IsNull(),
+			ok, what = entry.Value.Kind == value.Text || entry.Value.Kind == value.Map || entry.Value.IsNull(),
 				"a string or an object"
 		case "inputs", "params":
-			ok, what = e.Value.Kind == value.Map || e.Value.IsNull() || e.Value.Kind == value.Text &&
-				e.Value.Text == "", "an object"
+			ok, what = entry.Value.Kind == value.Map || entry.Value.IsNull() || entry.Value.Kind == value.Text &&
+				entry.Value.Text == "", "an object"
 		}
 		if !ok {
-			d.Bad(e.Value, path+"."+e.Key, "Field '%s.%s' must be %s, got %s", path, e.Key, what,
-				fields.TypeName(e.Value))
+			d.Bad(entry.Value, path+"."+entry.Key, "Field '%s.%s' must be %s, got %s", path, entry.Key, what,
+				fields.TypeName(entry.Value))
 		}
 	}
-	if h.Event == "" && h.ID == "" {
-		d.Bad(v, path, "Field '%s' missing required key 'event' (or 'id')", path)
+	if hook.Event == "" && hook.ID == "" {
+		d.Bad(val, path, "Field '%s' missing required key 'event' (or 'id')", path)
 	}
-	return h
+	return hook
 }
 
 // permissions reads capability strings.
 func (d *reader) permissions() []capability.Capability {
-	v := d.Fields.Get("permissions")
+	val := d.Fields.Get("permissions")
 	// running the directive makes a set of them
-	if v != nil && v.Kind == value.List && len(v.Items) > capability.MaxSet {
-		d.Once(v, "permissions", "Field 'permissions' has %d entries, more than %d", len(v.Items), capability.MaxSet)
+	if val != nil && val.Kind == value.List && len(val.Items) > capability.MaxSet {
+		d.Once(val, "permissions", "Field 'permissions' has %d entries, more than %d", len(val.Items),
+			capability.MaxSet)
 		return nil
 	}
-	if v.IsNull() || v.Kind != value.List {
-		d.List("permissions", v)
+	if val.IsNull() || val.Kind != value.List {
+		d.List("permissions", val)
 		return nil
 	}
 	var list []capability.Capability
-	for i, item := range v.Items {
+	for i, item := range val.Items {
 		path := fmt.Sprintf("permissions[%d]", i)
 		if item.Kind != value.Text {
 			d.Bad(item, path, "Field '%s' must be a string, got %s", path, fields.TypeName(item))

@@ -18,7 +18,8 @@
 //	                   10^12, a duration ten years. Of tools also, from 1 on: memory_mib and written_mib, at most
 //	                   2^24, output_mib 2^20, cpu_seconds ten years, processes and open_files 10^6
 //	risk               read < write < infra < money < destructive; default: that of the worst effect; pure alone is
-//	                   read; a tool without any of these is destructive
+//	                   read. A tool without any of these has none: each call's is derived from its grants (Reach)
+//	                   for policies alone. Everything else, such as the grants hash, counts it as destructive
 //	effects            none, pure, compute, filesystem-read are read; filesystem, filesystem-write, network, http, io
 //	                   write; system, process infra; the risks by their own names; all others are destructive
 //	network            none, all, or hosts, as in api.example.com, "*.example.com:443"
@@ -28,6 +29,7 @@
 //	                   A tool that is pure writes nothing; of one whose risk is read it is a warning
 //	packages           the list of packages of a registry that the tool needs, which is a file of its tree: its path
 //	                   from the directory of the tool's own file, as in _requirements.txt
+//	plugin             the bundle of the plugin whose files the tool runs with
 //	secrets            names of letters, digits, . _ -
 //	input_schema, output_schema, error_schema, config_schema
 //	                   JSON Schemas: objects whose known keywords have values of the right types, at most 32 deep

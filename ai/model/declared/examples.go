@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -35,23 +36,23 @@ const (
 // examples reads a tool's examples. Their problems are only warnings, because nothing runs by them and existing tools
 // have them in other forms; but an invalid example never passes.
 func (d *reader) examples() (list []Example) {
-	v := d.Fields.Get("examples")
-	if v.IsNull() {
+	val := d.Fields.Get("examples")
+	if val.IsNull() {
 		return nil
 	}
 	var wrong *value.Problem
 	switch {
-	case v.Kind != value.List:
-		wrong = d.mistake(v, "examples", "Field 'examples' must be an array, got %s", fields.TypeName(v))
-	case len(v.Items) > maxExamples:
-		wrong = d.mistake(v, "examples", "Field 'examples' must have at most %d entries, got %d", maxExamples,
-			len(v.Items))
+	case val.Kind != value.List:
+		wrong = d.mistake(val, "examples", "Field 'examples' must be an array, got %s", fields.TypeName(val))
+	case len(val.Items) > maxExamples:
+		wrong = d.mistake(val, "examples", "Field 'examples' must have at most %d entries, got %d", maxExamples,
+			len(val.Items))
 	}
 	if wrong != nil {
 		return []Example{{Exit: -1, Wrong: wrong}}
 	}
 	names := map[string]bool{}
-	for i, item := range v.Items {
+	for i, item := range val.Items {
 		e := d.example(fmt.Sprintf("examples[%d]", i), item)
 		if e.Wrong == nil && names[e.Name] {
 			e.Wrong = d.mistake(item.Get("name"), fmt.Sprintf("examples[%d].name", i), "two examples have the name %s",
@@ -77,11 +78,11 @@ func (d *reader) mistake(v *value.Value, path, format string, args ...any) *valu
 var exampleFields = []string{"error", "exit", "expect_files", "files", "name", "params", "result"}
 
 // example reads one example. It keeps the first mistake.
-func (d *reader) example(path string, v *value.Value) (e Example) {
-	e.Exit = -1
+func (d *reader) example(path string, val *value.Value) (example Example) {
+	example.Exit = -1
 	bad := func(v *value.Value, field, format string, args ...any) {
-		if p := d.mistake(v, path+field, format, args...); e.Wrong == nil {
-			e.Wrong = p
+		if p := d.mistake(v, path+field, format, args...); example.Wrong == nil {
+			example.Wrong = p
 		}
 	}
 	kind := func(field string, v *value.Value, kind value.Kind, what string) bool {
@@ -90,44 +91,48 @@ func (d *reader) example(path string, v *value.Value) (e Example) {
 		}
 		return v != nil && v.Kind == kind
 	}
-	if v.Kind != value.Map {
-		bad(v, "", "Field '%s' must be an object, got %s", path, fields.TypeName(v))
-		return e
+	if val.Kind != value.Map {
+		bad(val, "", "Field '%s' must be an object, got %s", path, fields.TypeName(val))
+		return example
 	}
-	for i := range v.Map {
-		if key := v.Map[i].Key; !slices.Contains(exampleFields, key) {
+	for i := range val.Map {
+		if key := val.Map[i].Key; !slices.Contains(exampleFields, key) {
 			name := fields.Clip(key)
-			bad(v.Map[i].Value, "."+name, "Field '%s.%s' is unknown%s", path, name, fields.Suggest(key, exampleFields))
+			bad(val.Map[i].Value, "."+name, "Field '%s.%s' is unknown%s", path, name,
+				fields.Suggest(key, exampleFields))
 		}
 	}
-	name := v.Get("name")
+	name := val.Get("name")
 	if kind("name", name, value.Text, "a string"); name.String() == "" && (name.IsNull() || name.Kind == value.Text) {
-		bad(fields.OrElse(name, v), ".name", "Missing required field: %s.name", path)
+		bad(fields.OrElse(name, val), ".name", "Missing required field: %s.name", path)
 	}
-	e.Name = name.String()
-	if params := v.Get("params"); kind("params", params, value.Map, "an object") {
-		e.Params, _ = Plain(params).(map[string]any)
+	example.Name = name.String()
+	if params := val.Get("params"); kind("params", params, value.Map, "an object") {
+		example.Params, _ = Plain(params).(map[string]any)
 	}
-	if result := v.Get("result"); result != nil {
-		e.Result, e.Gives = Plain(result), true
+	if result := val.Get("result"); result != nil {
+		example.Result, example.Gives = Plain(result), true
 	}
-	if code := v.Get("error"); kind("error", code, value.Text, "the code of an error") {
-		if e.Error = code.Text; !isCode(e.Error) {
+	if code := val.Get("error"); kind("error", code, value.Text, "the code of an error") {
+		if example.Error = code.Text; isCode(example.Error) && !slices.Contains(codes(), example.Error) {
+			bad(code, ".error", "Field '%s.error' is unknown: no error has the code %s%s", path,
+				fields.Single(code.Text), fields.Suggest(code.Text, codes()))
+		} else if !isCode(example.Error) {
 			bad(code, ".error", "Field '%s.error' must be the code of an error, as in EXECUTION_FAILED, got %s", path,
 				fields.Single(code.Text))
 		}
 	}
-	if exit := v.Get("exit"); kind("exit", exit, value.Int, "an integer") {
+	if exit := val.Get("exit"); kind("exit", exit, value.Int, "an integer") {
 		n, ok := exit.Int()
 		if !ok || n < 0 || n > 255 {
 			bad(exit, ".exit", "Field '%s.exit' must be from 0 to 255, got %s", path, fields.Show(exit))
 		}
-		if e.Exit = int(n); n != 0 && e.Error == "" {
-			e.Error = "EXECUTION_FAILED"
+		if example.Exit = int(n); n != 0 && example.Error == "" {
+			example.Error = "EXECUTION_FAILED"
 		}
 	}
 	for _, field := range []string{"files", "expect_files"} {
-		files := v.Get(field)
+		files := val.Get(field)
 		if !kind(field, files, value.Map, "an object") {
 			continue
 		}
@@ -137,27 +142,29 @@ func (d *reader) example(path string, v *value.Value) (e Example) {
 			continue
 		}
 		for i := range files.Map {
-			f := &files.Map[i]
-			at := field + "." + fields.Clip(f.Key)
-			if err := portable.Check(f.Key); err != nil {
-				bad(f.Value, "."+at, "Field '%s.%s' is no path below the root of the project, as in docs/api.md: %v",
+			entry := &files.Map[i]
+			at := field + "." + fields.Clip(entry.Key)
+			if err := portable.Check(entry.Key); err != nil {
+				bad(entry.Value, "."+at,
+					"Field '%s.%s' is no path below the root of the project, as in docs/api.md: %v",
 					path, at, err)
 				continue
 			}
-			text := f.Value.Kind == value.Text
+			text := entry.Value.Kind == value.Text
 			switch {
 			case text && field == "files":
-				e.Files = put(e.Files, f.Key, f.Value.Text)
+				example.Files = put(example.Files, entry.Key, entry.Value.Text)
 			case text:
-				e.After = put(e.After, f.Key, &f.Value.Text)
-			case field == "expect_files" && f.Value.Kind == value.Null:
-				e.After = put(e.After, f.Key, nil)
+				example.After = put(example.After, entry.Key, &entry.Value.Text)
+			case field == "expect_files" && entry.Value.Kind == value.Null:
+				example.After = put(example.After, entry.Key, nil)
 			default:
-				bad(f.Value, "."+at, "Field '%s.%s' must be a string, got %s", path, at, fields.TypeName(f.Value))
+				bad(entry.Value, "."+at, "Field '%s.%s' must be a string, got %s", path, at,
+					fields.TypeName(entry.Value))
 			}
 		}
 	}
-	return e
+	return example
 }
 
 func put[V any](m map[string]V, key string, v V) map[string]V {
@@ -166,6 +173,14 @@ func put[V any](m map[string]V, key string, v V) map[string]V {
 	}
 	m[key] = v
 	return m
+}
+
+// codes returns the codes of all errors.
+func codes() (all []string) {
+	for _, line := range fault.Table() {
+		all = append(all, string(line.Code))
+	}
+	return all
 }
 
 // isCode reports whether a text is written as codes of errors are.

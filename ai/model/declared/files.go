@@ -29,19 +29,19 @@ func (d *reader) files() Files {
 }
 
 // paths returns the valid paths of a list.
-func (d *reader) paths(name string, v *value.Value, write bool) []string {
+func (d *reader) paths(name string, val *value.Value, write bool) []string {
 	switch {
-	case v.IsNull():
+	case val.IsNull():
 		return nil
-	case v.Kind != value.List:
-		d.Once(v, name, "Field '%s' must be an array, got %s", name, fields.TypeName(v))
+	case val.Kind != value.List:
+		d.Once(val, name, "Field '%s' must be an array, got %s", name, fields.TypeName(val))
 		return nil
-	case len(v.Items) > maxPaths:
-		d.Once(v, name, "Field '%s' must have at most %d entries, got %d", name, maxPaths, len(v.Items))
+	case len(val.Items) > maxPaths:
+		d.Once(val, name, "Field '%s' must have at most %d entries, got %d", name, maxPaths, len(val.Items))
 		return nil
 	}
 	var list []string
-	for i, item := range v.Items {
+	for i, item := range val.Items {
 		path := fmt.Sprintf("%s[%d]", name, i)
 		err := portable.Check(item.Text)
 		switch {

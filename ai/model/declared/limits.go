@@ -88,34 +88,35 @@ func (d *reader) limits(rules []limitRule) *value.Value {
 	seen := map[string]string{}
 	out := &value.Value{Kind: value.Map, At: given.At}
 	for i := range given.Map {
-		e := &given.Map[i]
+		entry := &given.Map[i]
 		if d.Full() {
 			return nil
 		}
-		name := strings.TrimPrefix(e.Key, "max_")
+		name := strings.TrimPrefix(entry.Key, "max_")
 		if name == currencyField {
-			d.currency(e.Value)
+			d.currency(entry.Value)
 			continue
 		}
 		at := slices.IndexFunc(rules, func(r limitRule) bool { return r.name == name })
 		if at < 0 {
-			d.Add(e.At, false, "limits."+fields.Clip(e.Key), "unknown limit %s%s", fields.Single(e.Key),
+			d.Add(entry.At, false, "limits."+fields.Clip(entry.Key), "unknown limit %s%s", fields.Single(entry.Key),
 				fields.Suggest(name, limitNames(rules)))
 			continue
 		}
-		v := d.limit("limits."+e.Key, e.Value, rules[at])
-		if v == nil {
+		val := d.limit("limits."+entry.Key, entry.Value, rules[at])
+		if val == nil {
 			continue
 		}
 		if other, twice := seen[name]; twice {
-			if before := out.Get(name); before.Text != v.Text {
-				d.Add(e.At, false, "limits."+e.Key, "the limit %s is given twice: %s is %s, %s is %s", name, other,
-					before.Text, e.Key, v.Text)
+			if before := out.Get(name); before.Text != val.Text {
+				d.Add(entry.At, false, "limits."+entry.Key, "the limit %s is given twice: %s is %s, %s is %s", name,
+					other,
+					before.Text, entry.Key, val.Text)
 			}
 			continue
 		}
-		seen[name] = e.Key
-		out.Map = append(out.Map, value.Entry{Key: name, At: e.At, Value: v})
+		seen[name] = entry.Key
+		out.Map = append(out.Map, value.Entry{Key: name, At: entry.At, Value: val})
 	}
 	if len(out.Map) == 0 {
 		return nil
@@ -133,50 +134,50 @@ func (d *reader) currency(v *value.Value) {
 }
 
 // limit returns one number in canonical form, or nil.
-func (d *reader) limit(path string, v *value.Value, rule limitRule) *value.Value {
+func (d *reader) limit(path string, val *value.Value, rule limitRule) *value.Value {
 	kind, what := value.Int, "an integer"
 	if rule.places > 0 {
 		kind, what = value.Float, "a number"
 	}
 	var text string
 	switch {
-	case v.IsNull():
+	case val.IsNull():
 		return nil
-	case v.Kind == value.Int || v.Kind == value.Float:
-		text = v.Text
-	case v.Kind == value.Text:
-		text = strings.TrimSpace(v.Text)
+	case val.Kind == value.Int || val.Kind == value.Float:
+		text = val.Text
+	case val.Kind == value.Text:
+		text = strings.TrimSpace(val.Text)
 	}
 	n, ok := fields.ParseDecimal(text)
-	if !ok && v.Kind != value.Text && text != "" {
-		d.Once(v, path, "Field '%s' is a number that is out of range: %s", path, fields.Clip(text))
+	if !ok && val.Kind != value.Text && text != "" {
+		d.Once(val, path, "Field '%s' is a number that is out of range: %s", path, fields.Clip(text))
 		return nil
 	}
 	if !ok {
-		got := fields.TypeName(v)
-		if v.Kind == value.Text {
-			got = fields.Single(v.Text)
+		got := fields.TypeName(val)
+		if val.Kind == value.Text {
+			got = fields.Single(val.Text)
 		}
-		d.Once(v, path, "Field '%s' must be %s, got %s", path, what, got)
+		d.Once(val, path, "Field '%s' must be %s, got %s", path, what, got)
 		return nil
 	}
 	least, _ := fields.ParseDecimal(rule.least)
 	most, _ := fields.ParseDecimal(rule.most)
 	switch _, exact := n.Scaled(rule.places); {
 	case n.Compare(least) < 0:
-		d.Once(v, path, "Field '%s' must be >= %s, got %s", path, rule.least, fields.Clip(text))
+		d.Once(val, path, "Field '%s' must be >= %s, got %s", path, rule.least, fields.Clip(text))
 	case n.Compare(most) > 0:
-		d.Once(v, path, "Field '%s' must be <= %s, got %s", path, rule.most, fields.Clip(text))
+		d.Once(val, path, "Field '%s' must be <= %s, got %s", path, rule.most, fields.Clip(text))
 	case !exact && rule.places == 0:
-		d.Once(v, path, "Field '%s' must be an integer, got %s", path, fields.Clip(text))
+		d.Once(val, path, "Field '%s' must be an integer, got %s", path, fields.Clip(text))
 	case !exact:
-		d.Once(v, path, "Field '%s' must have at most %d decimals, got %s", path, rule.places, fields.Clip(text))
+		d.Once(val, path, "Field '%s' must have at most %d decimals, got %s", path, rule.places, fields.Clip(text))
 	default:
 		canonical := n.String()
 		if !strings.Contains(canonical, ".") {
 			kind = value.Int
 		}
-		return &value.Value{Kind: kind, At: v.At, Text: canonical}
+		return &value.Value{Kind: kind, At: val.At, Text: canonical}
 	}
 	return nil
 }

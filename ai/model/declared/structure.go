@@ -14,18 +14,18 @@ import (
 
 // anchor reads the place of a tool's files.
 func (d *reader) anchor() *value.Value {
-	v := d.Object("anchor")
-	if v == nil {
+	val := d.Object("anchor")
+	if val == nil {
 		return nil
 	}
-	d.Unknown("anchor", v, "cwd", "enabled", "env_paths", "lib", "markers_any", "mode", "root")
-	d.Bool("anchor.enabled", v.Get("enabled"))
-	d.OneOf("anchor.mode", v.Get("mode"), "auto", "always", "never")
-	d.OneOf("anchor.root", v.Get("root"), "tool_dir", "tool_parent", "project_path")
-	d.List("anchor.markers_any", v.Get("markers_any"))
-	d.String("anchor.lib", v.Get("lib"))
-	d.String("anchor.cwd", v.Get("cwd"))
-	paths := v.Get("env_paths")
+	d.Unknown("anchor", val, "cwd", "enabled", "env_paths", "lib", "markers_any", "mode", "root")
+	d.Bool("anchor.enabled", val.Get("enabled"))
+	d.OneOf("anchor.mode", val.Get("mode"), "auto", "always", "never")
+	d.OneOf("anchor.root", val.Get("root"), "tool_dir", "tool_parent", "project_path")
+	d.List("anchor.markers_any", val.Get("markers_any"))
+	d.String("anchor.lib", val.Get("lib"))
+	d.String("anchor.cwd", val.Get("cwd"))
+	paths := val.Get("env_paths")
 	if d.IsObject("anchor.env_paths", paths) {
 		for i := range paths.Map {
 			e := &paths.Map[i]
@@ -37,7 +37,7 @@ func (d *reader) anchor() *value.Value {
 			}
 		}
 	}
-	return v
+	return val
 }
 
 // verifyDeps checks the form of a rule in existing tools. It has no effect: a signature covers every file of the
@@ -103,19 +103,19 @@ var schemaTypes = []string{"string", "integer", "number", "boolean", "object", "
 
 // subschema checks that a value can be a schema: known keywords must have values of their types. The validator checks
 // the others.
-func (d *reader) subschema(path string, v *value.Value, depth int) {
+func (d *reader) subschema(path string, val *value.Value, depth int) {
 	switch {
-	case v.Kind == value.Bool && depth > 0:
+	case val.Kind == value.Bool && depth > 0:
 		return
-	case v.Kind != value.Map:
-		d.Bad(v, path, "Field '%s' must be a schema, got %s", path, fields.TypeName(v))
+	case val.Kind != value.Map:
+		d.Bad(val, path, "Field '%s' must be a schema, got %s", path, fields.TypeName(val))
 		return
 	case depth == maxSchema:
-		d.Bad(v, path, "Field '%s' is deeper than %d schemas in each other", path, maxSchema)
+		d.Bad(val, path, "Field '%s' is deeper than %d schemas in each other", path, maxSchema)
 		return
 	}
-	for i := range v.Map {
-		key, sub := v.Map[i].Key, v.Map[i].Value
+	for i := range val.Map {
+		key, sub := val.Map[i].Key, val.Map[i].Value
 		name := path + "." + fields.Clip(key)
 		switch key {
 		case "type":
@@ -154,27 +154,27 @@ func (d *reader) subschema(path string, v *value.Value, depth int) {
 			d.keyword(name, key, sub)
 		}
 	}
-	d.ordered(path, v, "minimum", "maximum")
-	d.ordered(path, v, "minLength", "maxLength")
-	d.ordered(path, v, "minItems", "maxItems")
+	d.ordered(path, val, "minimum", "maximum")
+	d.ordered(path, val, "minLength", "maxLength")
+	d.ordered(path, val, "minItems", "maxItems")
 }
 
 // keyword checks the keywords whose values are scalars.
-func (d *reader) keyword(name, key string, v *value.Value) {
+func (d *reader) keyword(name, key string, val *value.Value) {
 	ok, what := true, ""
 	switch key {
 	case "minimum", "maximum", "multipleOf":
-		ok, what = v.Kind == value.Int || v.Kind == value.Float, "a number"
+		ok, what = val.Kind == value.Int || val.Kind == value.Float, "a number"
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
-		n, isInt := v.Int()
+		n, isInt := val.Int()
 		ok, what = isInt && n >= 0, "an integer from 0 on"
 	case "uniqueItems", "readOnly", "writeOnly", "deprecated":
-		ok, what = v.Kind == value.Bool, "a boolean"
+		ok, what = val.Kind == value.Bool, "a boolean"
 	case "pattern", "format", "title", "description", "$ref", "$schema", "$id":
-		ok, what = v.Kind == value.Text, "a string"
+		ok, what = val.Kind == value.Text, "a string"
 	}
 	if !ok {
-		d.Bad(v, name, "Field '%s' must be %s, got %s", name, what, fields.Show(v))
+		d.Bad(val, name, "Field '%s' must be %s, got %s", name, what, fields.Show(val))
 	}
 }
 

@@ -35,60 +35,19 @@ type Tool struct {
 	Inputs      []string     // names that a link needs from the one below it
 	Outputs     []string
 	Risk        Risk
+	NoRisk      bool // no risk, effects or pure is declared: Risk is Destructive; see DeriveRisk
 	Permissions []capability.Capability
 	Limits      *value.Value // normalized, see Limit; nil without limits
 	Network     Network
 	Files       Files
 	// the tool's list of registry packages: a path from its directory, or ""
 	Packages string
-	Pure     bool
-	Secrets  []string // names
-	Tags     []string
-}
-
-// A Risk is the worst effect of a call. Risks are ordered.
-type Risk uint8
-
-// The risks.
-const (
-	Read Risk = iota
-	Write
-	Infra
-	Money
-	Destructive
-)
-
-var riskNames = []string{"read", "write", "infra", "money", "destructive"}
-
-// String returns the name of a risk.
-func (r Risk) String() string {
-	if int(r) < len(riskNames) {
-		return riskNames[r]
-	}
-	return fmt.Sprintf("risk %d", uint8(r))
-}
-
-// ParseRisk parses the name of a risk.
-func ParseRisk(name string) (Risk, bool) {
-	i := slices.Index(riskNames, name)
-	return Risk(max(i, 0)), i >= 0
-}
-
-// effectRisk returns the risk of an effect. Unknown effects have the highest.
-func effectRisk(effect string) Risk {
-	word := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(effect)), ":")
-	if r, ok := ParseRisk(word); ok {
-		return r
-	}
-	switch word {
-	case "none", "pure", "compute", "filesystem-read":
-		return Read
-	case "filesystem", "filesystem-write", "network", "http", "io":
-		return Write
-	case "system", "process":
-		return Infra
-	}
-	return Destructive
+	// Plugin is the id of the bundle of a plugin whose files the tool runs with, "" for none. Only an item of that
+	// bundle, or one made of the plugin for this project, can name it.
+	Plugin  string
+	Pure    bool
+	Secrets []string // names
+	Tags    []string
 }
 
 // A Network is the hosts that a tool wants to reach. The zero Network is none.
@@ -129,99 +88,73 @@ type reader struct{ *fields.Reader }
 
 // ReadTool reads a tool's declarations, and reports all problems of its fields.
 func ReadTool(r *fields.Reader) *Tool {
-	d := &reader{r}
-	t := &Tool{
-		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"),
-		Type:   d.Text("tool_type"),
-		Config: d.Object("config"), ConfigSchema: d.schema("config_schema"), EnvConfig: d.Object("env_config"),
-		Anchor: d.anchor(), ChildConstraints: d.Object("child_constraints"),
-		Input: d.schema("input_schema"), Output: d.schema("output_schema"), Error: d.schema("error_schema"),
-		Answer: d.answer(), Examples: d.examples(), Inputs: d.List("inputs", d.Fields.Get("inputs")),
-		Outputs:     d.List("outputs", d.Fields.Get("outputs")),
-		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(),
-		Packages: d.packages(),
-		Pure:     d.Bool("pure", d.Fields.Get("pure")),
-		Secrets:  d.secrets(), Tags: d.Words("tags"),
+	reader := &reader{r}
+	tool := &Tool{
+		Name: reader.Text("name"), Version: reader.Version(), Description: reader.Text("description"),
+		Category: reader.Text("category"),
+		Type:     reader.Text("tool_type"),
+		Config:   reader.Object("config"), ConfigSchema: reader.schema("config_schema"),
+		EnvConfig: reader.Object("env_config"),
+		Anchor:    reader.anchor(), ChildConstraints: reader.Object("child_constraints"),
+		Input: reader.schema("input_schema"), Output: reader.schema("output_schema"),
+		Error:  reader.schema("error_schema"),
+		Answer: reader.answer(), Examples: reader.examples(),
+		Inputs:      reader.List("inputs", reader.Fields.Get("inputs")),
+		Outputs:     reader.List("outputs", reader.Fields.Get("outputs")),
+		Permissions: reader.permissions(), Limits: reader.limits(toolLimits), Network: reader.network(),
+		Files:    reader.files(),
+		Packages: reader.packages(),
+		Plugin:   reader.plugin(),
+		Pure:     reader.Bool("pure", reader.Fields.Get("pure")),
+		Secrets:  reader.secrets(), Tags: reader.Words("tags"),
 	}
-	d.executor(t)
-	d.envConfig(t.EnvConfig)
-	d.verifyDeps()
-	t.Constraints = d.constraints(t.ChildConstraints)
-	t.Risk = d.risk(t.Pure)
-	d.writes(t)
-	return t
+	reader.executor(tool)
+	reader.envConfig(tool.EnvConfig)
+	reader.verifyDeps()
+	tool.Constraints = reader.constraints(tool.ChildConstraints)
+	reader.risk(tool)
+	reader.writes(tool)
+	return tool
 }
 
 // executor reads the executor of the tool.
-func (d *reader) executor(t *Tool) {
+func (d *reader) executor(tool *Tool) {
 	const name = "executor_id"
-	v := d.Fields.Get(name)
+	val := d.Fields.Get(name)
 	switch {
-	case v == nil:
+	case val == nil:
 		if !d.Has("") { // otherwise the file is malformed, and may have it
 			d.Once(d.Fields, name, "Missing required field: %s", name)
 		}
-	case v.Kind == value.Null:
-		t.Primitive = true
-	case v.Kind != value.Text:
-		d.Once(v, name, "Field '%s' must be a string, got %s", name, fields.TypeName(v))
-	case v.Text == "":
-		d.Once(v, name, "Missing required field: %s", name)
+	case val.Kind == value.Null:
+		tool.Primitive = true
+	case val.Kind != value.Text:
+		d.Once(val, name, "Field '%s' must be a string, got %s", name, fields.TypeName(val))
+	case val.Text == "":
+		d.Once(val, name, "Missing required field: %s", name)
 	default:
-		if err := portable.CheckID(v.Text); err != nil {
-			d.Once(v, name, "Field '%s' is not the id of a tool: %v", name, err)
+		if err := portable.CheckID(val.Text); err != nil {
+			d.Once(val, name, "Field '%s' is not the id of a tool: %v", name, err)
 			return
 		}
-		t.Executor = v.Text
+		tool.Executor = val.Text
 	}
-}
-
-// risk returns the declared risk, or else that of the worst declared effect. A tool without both has the highest.
-func (d *reader) risk(pure bool) Risk {
-	effects, worst := d.Words("effects"), Read
-	for _, e := range effects {
-		worst = max(worst, effectRisk(e))
-	}
-	v := d.Fields.Get("risk")
-	declared, ok := ParseRisk(v.String())
-	switch {
-	case v.IsNull() && d.Fields.Get("effects").IsNull() && pure:
-		return Read
-	case v.IsNull() && (len(effects) == 0 || d.Has("effects")):
-		return Destructive
-	case v.IsNull():
-		declared = worst
-	case v.Kind != value.Text:
-		d.Once(v, "risk", "Field 'risk' must be a string, got %s", fields.TypeName(v))
-		return Destructive
-	case !ok:
-		d.Once(v, "risk", "Field 'risk' must be one of ['read', 'write', 'infra', 'money', 'destructive'], got %s%s",
-			fields.Show(v), fields.Suggest(v.Text, riskNames))
-		return Destructive
-	case declared < worst:
-		d.Warn(v, "risk", "the risk is declared as %s, the effects as %s", declared, worst)
-	}
-	if pure && declared > Read {
-		d.Bad(fields.OrElse(v, d.Fields.Get("pure")), "pure",
-			"a tool that is pure has no other risk than read, this one has %s", declared)
-	}
-	return declared
 }
 
 // network reads none, all, or a list of hosts.
 func (d *reader) network() Network {
-	v := d.Fields.Get("network")
+	val := d.Fields.Get("network")
 	switch {
-	case v.IsNull() || v.String() == "none":
+	case val.IsNull() || val.String() == "none":
 		return Network{}
-	case v.String() == "all":
+	case val.String() == "all":
 		return Network{All: true}
-	case v.Kind != value.List:
-		d.Once(v, "network", "Field 'network' must be none, all or a list of hosts, got %s", fields.Show(v))
+	case val.Kind != value.List:
+		d.Once(val, "network", "Field 'network' must be none, all or a list of hosts, got %s", fields.Show(val))
 		return Network{}
 	}
 	var n Network
-	for i, item := range v.Items {
+	for i, item := range val.Items {
 		if !isHost(item.String()) {
 			path := fmt.Sprintf("network[%d]", i)
 			d.Bad(item, path,
@@ -252,19 +185,37 @@ func isHost(s string) bool {
 
 // packages reads the path of a package list. Those who read the list check its name.
 func (d *reader) packages() string {
-	v := d.Fields.Get("packages")
+	val := d.Fields.Get("packages")
 	switch {
-	case v.IsNull():
+	case val.IsNull():
 		return ""
-	case v.Kind != value.Text:
-		d.Once(v, "packages", "Field 'packages' must be a string, got %s", fields.TypeName(v))
-		return ""
-	}
-	if err := portable.Check(v.Text); err != nil {
-		d.Bad(v, "packages", "Field 'packages' is no path from the tool's directory, as in _requirements.txt: %v", err)
+	case val.Kind != value.Text:
+		d.Once(val, "packages", "Field 'packages' must be a string, got %s", fields.TypeName(val))
 		return ""
 	}
-	return v.Text
+	if err := portable.Check(val.Text); err != nil {
+		d.Bad(val, "packages", "Field 'packages' is no path from the tool's directory, as in _requirements.txt: %v",
+			err)
+		return ""
+	}
+	return val.Text
+}
+
+// plugin reads the id of the bundle whose files the tool runs with.
+func (d *reader) plugin() string {
+	val := d.Fields.Get("plugin")
+	switch {
+	case val.IsNull():
+		return ""
+	case val.Kind != value.Text:
+		d.Once(val, "plugin", "Field 'plugin' must be a string, got %s", fields.TypeName(val))
+		return ""
+	}
+	if err := portable.CheckID(val.Text); err != nil {
+		d.Bad(val, "plugin", "Field 'plugin' is not the id of a bundle, as in plugins/demo: %v", err)
+		return ""
+	}
+	return val.Text
 }
 
 // secrets reads the names of the secrets that the tool gets.
@@ -296,32 +247,33 @@ func (d *reader) constraints(v *value.Value) []Constraint {
 	}
 	var list []Constraint
 	for i := range v.Map {
-		e := &v.Map[i]
-		path := "child_constraints." + fields.Clip(e.Key)
-		if err := portable.CheckID(e.Key); err != nil {
-			d.Add(e.At, false, path, "Field '%s' is not about the id of a tool: %v", path, err)
+		entry := &v.Map[i]
+		path := "child_constraints." + fields.Clip(entry.Key)
+		if err := portable.CheckID(entry.Key); err != nil {
+			d.Add(entry.At, false, path, "Field '%s' is not about the id of a tool: %v", path, err)
 			continue
 		}
-		if e.Value.Kind != value.Map {
-			d.Bad(e.Value, path, "Field '%s' must be an object, got %s", path, fields.TypeName(e.Value))
+		if entry.Value.Kind != value.Map {
+			d.Bad(entry.Value, path, "Field '%s' must be an object, got %s", path, fields.TypeName(entry.Value))
 			continue
 		}
-		d.Unknown(path, e.Value, "max_version", "min_version", "range")
-		c := Constraint{Child: e.Key}
-		c.Min = d.bound(path+".min_version", e.Value.Get("min_version"))
-		c.Max = d.bound(path+".max_version", e.Value.Get("max_version"))
-		if c.Min != "" && c.Max != "" && manifest.CompareVersions(c.Min, c.Max) > 0 {
-			d.Bad(e.Value.Get("max_version"), path+".max_version", "Field '%s.max_version' must be >= %s, got %s",
-				path, c.Min, c.Max)
+		d.Unknown(path, entry.Value, "max_version", "min_version", "range")
+		constraint := Constraint{Child: entry.Key}
+		constraint.Min = d.bound(path+".min_version", entry.Value.Get("min_version"))
+		constraint.Max = d.bound(path+".max_version", entry.Value.Get("max_version"))
+		if constraint.Min != "" && constraint.Max != "" &&
+			manifest.CompareVersions(constraint.Min, constraint.Max) > 0 {
+			d.Bad(entry.Value.Get("max_version"), path+".max_version", "Field '%s.max_version' must be >= %s, got %s",
+				path, constraint.Min, constraint.Max)
 		}
-		if r := e.Value.Get("range"); !r.IsNull() {
+		if r := entry.Value.Get("range"); !r.IsNull() {
 			var err error
-			if c.allowed, err = semver.Parse(r.String()); r.Kind != value.Text || err != nil {
+			if constraint.allowed, err = semver.Parse(r.String()); r.Kind != value.Text || err != nil {
 				d.badRange(path+".range", r, err)
 			}
-			c.Range = r.Text // an invalid range allows nothing
+			constraint.Range = r.Text // an invalid range allows nothing
 		}
-		list = append(list, c)
+		list = append(list, constraint)
 	}
 	return list
 }
@@ -335,18 +287,18 @@ func (d *reader) badRange(path string, v *value.Value, err error) {
 }
 
 // bound returns a bound of versions, even an invalid one: nothing is compared with it, because the item is invalid.
-func (d *reader) bound(path string, v *value.Value) string {
+func (d *reader) bound(path string, val *value.Value) string {
 	switch {
-	case v.IsNull():
+	case val.IsNull():
 		return ""
-	case v.Kind != value.Text:
-		d.Bad(v, path, "Field '%s' must be a string (semver), got %s", path, fields.TypeName(v))
+	case val.Kind != value.Text:
+		d.Bad(val, path, "Field '%s' must be a string (semver), got %s", path, fields.TypeName(val))
 		return ""
-	case manifest.CheckVersion(v.Text) != nil:
-		d.Bad(v, path, "Field '%s' must be semver format (X.Y.Z), got %s", path, fields.Single(v.Text))
+	case manifest.CheckVersion(val.Text) != nil:
+		d.Bad(val, path, "Field '%s' must be semver format (X.Y.Z), got %s", path, fields.Single(val.Text))
 		return ""
 	}
-	return v.Text
+	return val.Text
 }
 
 // Interface returns the schemas of a tool. Without an input schema, the input's is that of its configuration, which
@@ -358,17 +310,17 @@ func (t *Tool) Interface() shape.Interface {
 
 // Grants returns the grants that a tool asks for.
 func (t *Tool) Grants() shape.Grants {
-	g := shape.Grants{Permissions: Canonical(t.Permissions), Limits: Plain(t.Limits), Risk: t.Risk.String(),
+	grants := shape.Grants{Permissions: Canonical(t.Permissions), Limits: Plain(t.Limits), Risk: t.Risk.String(),
 		Secrets: t.Secrets, Files: t.Files.grant()}
 	switch {
 	case t.Network.All:
-		g.Network = "all"
+		grants.Network = "all"
 	case len(t.Network.Hosts) > 0:
 		hosts := make([]any, len(t.Network.Hosts))
 		for i, h := range t.Network.Hosts {
 			hosts[i] = h
 		}
-		g.Network = hosts
+		grants.Network = hosts
 	}
-	return g
+	return grants
 }

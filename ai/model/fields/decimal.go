@@ -18,7 +18,7 @@ type Decimal struct {
 const maxExponent = 400
 
 // ParseDecimal parses a JSON number. It allows any number of digits, and leading zeros.
-func ParseDecimal(text string) (d Decimal, ok bool) {
+func ParseDecimal(text string) (decimal Decimal, ok bool) {
 	rest, neg := strings.CutPrefix(text, "-")
 	mantissa := rest
 	if i := strings.IndexAny(rest, "eE"); i >= 0 {
@@ -26,24 +26,24 @@ func ParseDecimal(text string) (d Decimal, ok bool) {
 		if err != nil || n > maxExponent || n < -maxExponent {
 			return Decimal{}, false
 		}
-		mantissa, d.exp = rest[:i], n
+		mantissa, decimal.exp = rest[:i], n
 	}
 	whole, part, point := strings.Cut(mantissa, ".")
 	if !IsDigits(whole) || point && !IsDigits(part) {
 		return Decimal{}, false
 	}
 	trimmed := strings.TrimLeft(whole, "0")
-	d.exp += len(trimmed)
+	decimal.exp += len(trimmed)
 	digits := trimmed + part
 	if trimmed == "" {
 		digits = strings.TrimLeft(part, "0")
-		d.exp -= len(part) - len(digits)
+		decimal.exp -= len(part) - len(digits)
 	}
-	if d.digits = strings.TrimRight(digits, "0"); d.digits == "" {
+	if decimal.digits = strings.TrimRight(digits, "0"); decimal.digits == "" {
 		return Decimal{}, true
 	}
-	d.neg = neg
-	return d, true
+	decimal.neg = neg
+	return decimal, true
 }
 
 // IsDigits reports whether a text is one or more of 0 to 9.

@@ -104,99 +104,99 @@ func (c check) missing(d *demand, v *value.Value) bool {
 }
 
 // value checks a value that exists.
-func (c check) value(name string, v *value.Value, d *demand) {
-	if !c.kind(name, v, d) {
+func (c check) value(name string, val *value.Value, demand *demand) {
+	if !c.kind(name, val, demand) {
 		return
 	}
-	if d.enum != nil && !contains(d.enum, v) {
-		list := make([]string, len(d.enum))
-		for i, e := range d.enum {
+	if demand.enum != nil && !contains(demand.enum, val) {
+		list := make([]string, len(demand.enum))
+		for i, e := range demand.enum {
 			list[i] = Show(e)
 		}
-		c.Bad(v, name, "Field '%s' must be one of [%s], got %s", name, strings.Join(list, ", "), Show(v))
+		c.Bad(val, name, "Field '%s' must be one of [%s], got %s", name, strings.Join(list, ", "), Show(val))
 	}
-	c.bounds(name, v, d)
-	switch text := v.String(); {
-	case v.Kind != value.Text:
-	case d.snake && !isSnake(text):
-		c.Bad(v, name,
+	c.bounds(name, val, demand)
+	switch text := val.String(); {
+	case val.Kind != value.Text:
+	case demand.snake && !isSnake(text):
+		c.Bad(val, name,
 			"Field '%s' must be snake_case (lowercase letters, numbers, underscores, starting with letter), got %s",
 			name, Single(text))
-	case d.kind == semverKind && manifest.CheckVersion(text) != nil:
-		c.Bad(v, name, "Field '%s' must be semver format (X.Y.Z), got %s", name, Single(text))
+	case demand.kind == semverKind && manifest.CheckVersion(text) != nil:
+		c.Bad(val, name, "Field '%s' must be semver format (X.Y.Z), got %s", name, Single(text))
 	}
-	if d.matchFilename && v.String() != c.file {
-		c.Bad(v, name, "Field '%s' value %s must match filename %s", name, Show(v), Single(c.file))
+	if demand.matchFilename && val.String() != c.file {
+		c.Bad(val, name, "Field '%s' value %s must match filename %s", name, Show(val), Single(c.file))
 	}
-	if d.matchPath && v.String() != c.category {
-		c.Bad(v, name, "Field '%s' value %s must match path category %s", name, Show(v), Single(c.category))
+	if demand.matchPath && val.String() != c.category {
+		c.Bad(val, name, "Field '%s' value %s must match path category %s", name, Show(val), Single(c.category))
 	}
 }
 
 // kind checks the type and the content of a value.
-func (c check) kind(name string, v *value.Value, d *demand) bool {
+func (c check) kind(name string, val *value.Value, demand *demand) bool {
 	var ok bool
 	what := ""
-	switch d.kind {
+	switch demand.kind {
 	case stringKind:
-		ok, what = v.Kind == value.Text, "a string"
+		ok, what = val.Kind == value.Text, "a string"
 	case semverKind:
-		ok, what = v.Kind == value.Text, "a string (semver)"
+		ok, what = val.Kind == value.Text, "a string (semver)"
 	case integerKind:
-		ok, what = v.Kind == value.Int, "an integer"
+		ok, what = val.Kind == value.Int, "an integer"
 	case numberKind:
-		ok, what = v.Kind == value.Int || v.Kind == value.Float, "a number"
+		ok, what = val.Kind == value.Int || val.Kind == value.Float, "a number"
 	case booleanKind:
-		ok, what = v.Kind == value.Bool, "a boolean"
+		ok, what = val.Kind == value.Bool, "a boolean"
 	case objectKind:
-		ok, what = v.Kind == value.Map, "an object"
+		ok, what = val.Kind == value.Map, "an object"
 	case arrayKind:
-		ok, what = v.Kind == value.List, "an array"
+		ok, what = val.Kind == value.List, "an array"
 	default:
 		ok = true
 	}
 	if !ok {
 		if strings.HasSuffix(name, "]") {
-			c.Bad(v, name, "Field '%s' must be %s", name, what)
+			c.Bad(val, name, "Field '%s' must be %s", name, what)
 			return false
 		}
-		c.Bad(v, name, "Field '%s' must be %s, got %s", name, what, TypeName(v))
+		c.Bad(val, name, "Field '%s' must be %s, got %s", name, what, TypeName(val))
 		return false
 	}
-	for _, key := range d.keys {
-		if v.Get(key) == nil {
-			c.Bad(v, name, "Field '%s' missing required key '%s'", name, key)
+	for _, key := range demand.keys {
+		if val.Get(key) == nil {
+			c.Bad(val, name, "Field '%s' missing required key '%s'", name, key)
 		}
 	}
-	if d.fields != nil {
-		c.object(name+".", v, d.fields)
+	if demand.fields != nil {
+		c.object(name+".", val, demand.fields)
 	}
-	if d.items != nil {
-		for i, item := range v.Items {
-			c.value(fmt.Sprintf("%s[%d]", name, i), item, d.items)
+	if demand.items != nil {
+		for i, item := range val.Items {
+			c.value(fmt.Sprintf("%s[%d]", name, i), item, demand.items)
 		}
 	}
 	return true
 }
 
 // bounds checks the range of a number.
-func (c check) bounds(name string, v *value.Value, d *demand) {
-	if v.Kind != value.Int && v.Kind != value.Float || d.min == nil && d.max == nil {
+func (c check) bounds(name string, val *value.Value, demand *demand) {
+	if val.Kind != value.Int && val.Kind != value.Float || demand.min == nil && demand.max == nil {
 		return
 	}
-	n, ok := ParseDecimal(v.Text)
+	n, ok := ParseDecimal(val.Text)
 	if !ok {
-		c.Bad(v, name, "Field '%s' is a number that is out of range: %s", name, Clip(v.Text))
+		c.Bad(val, name, "Field '%s' is a number that is out of range: %s", name, Clip(val.Text))
 		return
 	}
-	if d.min != nil {
-		if least, _ := ParseDecimal(d.min.Text); n.Compare(least) < 0 {
-			c.Bad(v, name, "Field '%s' must be >= %s, got %s", name, d.min.Text, Clip(v.Text))
+	if demand.min != nil {
+		if least, _ := ParseDecimal(demand.min.Text); n.Compare(least) < 0 {
+			c.Bad(val, name, "Field '%s' must be >= %s, got %s", name, demand.min.Text, Clip(val.Text))
 		}
 	}
-	if d.max != nil {
-		if most, _ := ParseDecimal(d.max.Text); n.Compare(most) > 0 {
-			c.Bad(v, name, "Field '%s' must be <= %s, got %s", name, d.max.Text, Clip(v.Text))
+	if demand.max != nil {
+		if most, _ := ParseDecimal(demand.max.Text); n.Compare(most) > 0 {
+			c.Bad(val, name, "Field '%s' must be <= %s, got %s", name, demand.max.Text, Clip(val.Text))
 		}
 	}
 }

@@ -99,21 +99,21 @@ func (d *Reader) Object(name string) *value.Value {
 
 // Numbers reports every number about which JSON readers disagree, at any depth: hashed values must mean the same to
 // all.
-func (d *Reader) Numbers(path string, v *value.Value) {
-	switch v.Kind {
+func (d *Reader) Numbers(path string, val *value.Value) {
+	switch val.Kind {
 	case value.Int, value.Float:
-		if _, err := v.JSON(); err != nil {
-			d.Bad(v, path, "Field '%s' is a number that is out of range: %s", path, Clip(v.Text))
+		if _, err := val.JSON(); err != nil {
+			d.Bad(val, path, "Field '%s' is a number that is out of range: %s", path, Clip(val.Text))
 		}
 	case value.List:
-		for i, item := range v.Items {
+		for i, item := range val.Items {
 			if item.Kind != value.Text { // skips building the paths of texts, the most frequent values
 				d.Numbers(fmt.Sprintf("%s[%d]", path, i), item)
 			}
 		}
 	case value.Map:
-		for i := range v.Map {
-			e := &v.Map[i]
+		for i := range val.Map {
+			e := &val.Map[i]
 			switch {
 			case e.Value.Kind == value.Text || e.Value.Kind == value.Bool:
 			case path == "":

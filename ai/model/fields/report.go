@@ -84,18 +84,18 @@ func TypeName(v *value.Value) string {
 }
 
 // Show formats a value for a message.
-func Show(v *value.Value) string {
+func Show(val *value.Value) string {
 	switch {
-	case v == nil || v.Kind == value.Null:
+	case val == nil || val.Kind == value.Null:
 		return "None"
-	case v.Kind == value.List || v.Kind == value.Map:
-		return "a " + TypeName(v)
-	case v.Kind == value.Text:
-		return Single(v.Text)
-	case v.Kind == value.Bool:
-		return strings.ToUpper(v.Text[:1]) + v.Text[1:]
+	case val.Kind == value.List || val.Kind == value.Map:
+		return "a " + TypeName(val)
+	case val.Kind == value.Text:
+		return Single(val.Text)
+	case val.Kind == value.Bool:
+		return strings.ToUpper(val.Text[:1]) + val.Text[1:]
 	}
-	return Clip(v.Text)
+	return Clip(val.Text)
 }
 
 // Single quotes a text in single quotes, and escapes characters outside ASCII.

@@ -56,77 +56,77 @@ func (x *Reader) demands(path string, v *value.Value, depth int) Schema {
 }
 
 // demand reads the demands on one value.
-func (x *Reader) demand(field string, v *value.Value, depth int) demand {
-	x.Unknown(field, v, demandWords...)
-	var d demand
-	d.nullable = x.Bool(field+".nullable", v.Get("nullable"))
-	d.matchFilename = x.Bool(field+".match_filename", v.Get("match_filename"))
-	d.matchPath = x.Bool(field+".match_path", v.Get("match_path"))
-	d.min = x.limitOf(field, v, "min", "minimum")
-	d.max = x.limitOf(field, v, "max", "maximum")
-	x.demandType(&d, field, v.Get("type"))
-	if f := v.Get("format"); !f.IsNull() {
+func (x *Reader) demand(field string, val *value.Value, depth int) demand {
+	x.Unknown(field, val, demandWords...)
+	var wanted demand
+	wanted.nullable = x.Bool(field+".nullable", val.Get("nullable"))
+	wanted.matchFilename = x.Bool(field+".match_filename", val.Get("match_filename"))
+	wanted.matchPath = x.Bool(field+".match_path", val.Get("match_path"))
+	wanted.min = x.limitOf(field, val, "min", "minimum")
+	wanted.max = x.limitOf(field, val, "max", "maximum")
+	x.demandType(&wanted, field, val.Get("type"))
+	if f := val.Get("format"); !f.IsNull() {
 		x.OneOf(field+".format", f, "snake_case", "semver")
-		d.snake = f.String() == "snake_case"
+		wanted.snake = f.String() == "snake_case"
 		if f.String() == "semver" {
-			d.kind = semverKind
+			wanted.kind = semverKind
 		}
 	}
-	if e := v.Get("enum"); !e.IsNull() {
-		if d.enum = e.Items; len(d.enum) == 0 {
+	if e := val.Get("enum"); !e.IsNull() {
+		if wanted.enum = e.Items; len(wanted.enum) == 0 {
 			x.Bad(e, field+".enum", "Field '%s.enum' must be a list of values, got %s", field, Show(e))
 		}
 	}
-	if f := firstOf(v, "properties", "fields", "schema"); !f.IsNull() && x.IsObject(field+".properties", f) {
-		d.fields = x.demands(field+".properties", f, depth+1)
+	if f := firstOf(val, "properties", "fields", "schema"); !f.IsNull() && x.IsObject(field+".properties", f) {
+		wanted.fields = x.demands(field+".properties", f, depth+1)
 	}
-	d.keys = x.List(field+".keys", firstOf(v, "keys", "required_keys"))
-	x.demandItems(&d, field, v.Get("items"), depth)
-	if d.kind == arrayKind && d.keys != nil { // written at the array, meant for its elements
-		if d.items == nil {
-			d.items = &demand{kind: objectKind}
+	wanted.keys = x.List(field+".keys", firstOf(val, "keys", "required_keys"))
+	x.demandItems(&wanted, field, val.Get("items"), depth)
+	if wanted.kind == arrayKind && wanted.keys != nil { // written at the array, meant for its elements
+		if wanted.items == nil {
+			wanted.items = &demand{kind: objectKind}
 		}
-		d.items.keys, d.keys = append(d.items.keys, d.keys...), nil
+		wanted.items.keys, wanted.keys = append(wanted.items.keys, wanted.keys...), nil
 	}
-	return d
+	return wanted
 }
 
-func (x *Reader) demandType(d *demand, field string, v *value.Value) {
-	if v.IsNull() {
+func (x *Reader) demandType(demand *demand, field string, val *value.Value) {
+	if val.IsNull() {
 		return
 	}
-	word := v.String()
+	word := val.String()
 	if t := TypeOf(word); t != "" {
 		word = t
 	}
 	at := slices.Index(demandNames, word)
 	if at < 0 {
-		x.Bad(v, field+".type", "Field '%s.type' must be one of ['%s'], got %s%s", field,
-			strings.Join(demandNames, "', '"), Show(v), Suggest(word, demandNames))
+		x.Bad(val, field+".type", "Field '%s.type' must be one of ['%s'], got %s%s", field,
+			strings.Join(demandNames, "', '"), Show(val), Suggest(word, demandNames))
 		return
 	}
-	d.kind = demandKind(at)
+	demand.kind = demandKind(at)
 }
 
 // demandItems reads the demands on the elements of an array: a type's name, or an object.
-func (x *Reader) demandItems(d *demand, field string, v *value.Value, depth int) {
+func (x *Reader) demandItems(wanted *demand, field string, val *value.Value, depth int) {
 	field += ".items"
 	switch {
-	case v.IsNull():
-	case v.Kind == value.Text:
-		d.items = &demand{}
-		x.demandType(d.items, field, v)
+	case val.IsNull():
+	case val.Kind == value.Text:
+		wanted.items = &demand{}
+		x.demandType(wanted.items, field, val)
 	case depth >= maxDepth:
-		x.Bad(v, field, "Field '%s' is deeper than %d", field, maxDepth)
-	case x.IsObject(field, v):
-		item := x.demand(field, v, depth+1)
-		switch required := v.Get("required"); {
+		x.Bad(val, field, "Field '%s' is deeper than %d", field, maxDepth)
+	case x.IsObject(field, val):
+		item := x.demand(field, val, depth+1)
+		switch required := val.Get("required"); {
 		case required != nil && required.Kind == value.List:
 			item.keys = append(item.keys, x.List(field+".required", required)...)
 		default:
 			x.Bool(field+".required", required)
 		}
-		d.items = &item
+		wanted.items = &item
 	}
 }
 

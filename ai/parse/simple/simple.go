@@ -107,21 +107,21 @@ func digit(c byte) bool  { return c >= '0' && c <= '9' }
 
 // mapping reads entries whose keys are in one column, beginning with the current line.
 func (r *reader) mapping(indent, depth int) *value.Value {
-	v := &value.Value{Kind: value.Map, At: r.at(r.off)}
+	val := &value.Value{Kind: value.Map, At: r.at(r.off)}
 	for r.indent == indent {
 		end := r.key(r.off)
 		if end == 0 || depth > maxNested {
 			return nil
 		}
 		start, at := r.off, r.at(r.off)
-		if !add(v, at, r.text[start:end], r.value(end+1, indent, depth)) || r.indent > indent {
+		if !add(val, at, r.text[start:end], r.value(end+1, indent, depth)) || r.indent > indent {
 			return nil
 		}
 	}
-	if len(v.Map) == 0 {
+	if len(val.Map) == 0 {
 		return nil
 	}
-	return v
+	return val
 }
 
 // add adds an entry to a mapping. It returns false for a duplicate key.

@@ -100,9 +100,9 @@ func (t *Lists) Next() {
 }
 
 // end appends a term's postings in the current document.
-func (t *Lists) end(l *list) {
-	b := binary.AppendUvarint(t.buf[:0], uint64(t.documents-l.last-1))
-	for at := l.first; at >= 0; {
+func (t *Lists) end(list *list) {
+	data := binary.AppendUvarint(t.buf[:0], uint64(t.documents-list.last-1))
+	for at := list.first; at >= 0; {
 		field, count, end := t.hits[at].field, 0, at
 		for ; end >= 0 && t.hits[end].field == field; end = t.hits[end].next {
 			count++
@@ -111,16 +111,16 @@ func (t *Lists) end(l *list) {
 		if end >= 0 {
 			more = 1
 		}
-		b = binary.AppendUvarint(b, uint64(field)<<1|more)
-		b = binary.AppendUvarint(b, uint64(count))
+		data = binary.AppendUvarint(data, uint64(field)<<1|more)
+		data = binary.AppendUvarint(data, uint64(count))
 		last := int32(0)
 		for ; at != end; at = t.hits[at].next {
-			b = binary.AppendUvarint(b, uint64(t.hits[at].pos-last))
+			data = binary.AppendUvarint(data, uint64(t.hits[at].pos-last))
 			last = t.hits[at].pos
 		}
 	}
-	t.post(l, b)
-	t.buf, l.last, l.first = b, t.documents, -1
+	t.post(list, data)
+	t.buf, list.last, list.first = data, t.documents, -1
 }
 
 // Bytes returns the length of all postings.
@@ -193,21 +193,21 @@ func (t *Lists) post(l *list, b []byte) {
 }
 
 // write adds to the blocks of a term.
-func (t *Lists) write(l *list, b []byte) {
+func (t *Lists) write(list *list, b []byte) {
 	for len(b) > 0 {
-		n := copy(t.at(l.at, l.end), b)
-		l.at += uint32(n)
+		n := copy(t.at(list.at, list.end), b)
+		list.at += uint32(n)
 		if b = b[n:]; len(b) == 0 {
 			return
 		}
-		next := t.block(l)
-		if l.end != 0 {
-			binary.LittleEndian.PutUint32(t.at(l.end, l.end+linkSize), next)
-			l.level = min(l.level+1, mostLevels)
+		next := t.block(list)
+		if list.end != 0 {
+			binary.LittleEndian.PutUint32(t.at(list.end, list.end+linkSize), next)
+			list.level = min(list.level+1, mostLevels)
 		} else {
-			l.head = next
+			list.head = next
 		}
-		l.at, l.end = next, next+firstBlock<<l.level-linkSize
+		list.at, list.end = next, next+firstBlock<<list.level-linkSize
 	}
 }
 

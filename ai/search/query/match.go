@@ -47,26 +47,26 @@ func appendRunes(to []rune, b []byte) []rune {
 // glob reports whether a term matches a pattern. It backtracks only to the last star, so that the time is bounded by
 // the product of the lengths.
 func glob(pattern, term []rune) bool {
-	p, t, star, taken := 0, 0, -1, 0
-	for t < len(term) {
+	pos, at, star, taken := 0, 0, -1, 0
+	for at < len(term) {
 		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, taken = p, t
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == term[t]):
-			p++
-			t++
+		case pos < len(pattern) && pattern[pos] == '*':
+			star, taken = pos, at
+			pos++
+		case pos < len(pattern) && (pattern[pos] == '?' || pattern[pos] == term[at]):
+			pos++
+			at++
 		case star >= 0:
 			taken++
-			p, t = star+1, taken
+			pos, at = star+1, taken
 		default:
 			return false
 		}
 	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
+	for pos < len(pattern) && pattern[pos] == '*' {
+		pos++
 	}
-	return p == len(pattern)
+	return pos == len(pattern)
 }
 
 // Occurrences calls yield for every occurrence of a phrase, given the sorted positions of each word.

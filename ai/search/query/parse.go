@@ -49,7 +49,7 @@ func (e *ParseError) Error() string {
 
 // Parse reads a query. Errors are of type *ParseError. An empty query finds everything.
 func Parse(text string) (*Query, error) {
-	p := &queryParser{text: text}
+	queryParser := &queryParser{text: text}
 	switch {
 	case len(text) > MaxQuery:
 		return nil, &ParseError{1, fmt.Sprintf("the query has %d bytes", len(text)),
@@ -57,19 +57,20 @@ func Parse(text string) (*Query, error) {
 	case !utf8.ValidString(text):
 		for i, r := range text {
 			if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
-				return nil, p.fail(i, "not UTF-8", "")
+				return nil, queryParser.fail(i, "not UTF-8", "")
 			}
 		}
 	}
-	if p.space() {
+	if queryParser.space() {
 		return &Query{}, nil
 	}
-	root, err := p.or("")
+	root, err := queryParser.or("")
 	if err != nil {
 		return nil, err
 	}
-	if p.at < len(text) { // or stops only at the end and before a closing parenthesis
-		return nil, p.fail(p.at, `this ")" closes no "("`, "leave it out, or put the text in quotes")
+	if queryParser.at < len(text) { // or stops only at the end and before a closing parenthesis
+		return nil, queryParser.fail(queryParser.at, `this ")" closes no "("`,
+			"leave it out, or put the text in quotes")
 	}
 	return &Query{root}, nil
 }
@@ -274,13 +275,13 @@ func (p *queryParser) group(field string) (*Node, error) {
 // phrase reads a text in quotes, in which \" and \\ stand for " and \.
 func (p *queryParser) phrase(field string) (*Node, error) {
 	start := p.at
-	var b strings.Builder
+	var text strings.Builder
 	i := start + 1
 	for ; i < len(p.text) && p.text[i] != '"'; i++ {
 		if p.text[i] == '\\' && i+1 < len(p.text) && (p.text[i+1] == '"' || p.text[i+1] == '\\') {
 			i++
 		}
-		b.WriteByte(p.text[i])
+		text.WriteByte(p.text[i])
 	}
 	if i >= len(p.text) {
 		return nil, p.fail(start, "this quote is not closed", `add "\""`)
@@ -299,7 +300,7 @@ func (p *queryParser) phrase(field string) (*Node, error) {
 			}
 		}
 	}
-	return p.wordsOf(start, field, b.String(), n)
+	return p.wordsOf(start, field, text.String(), n)
 }
 
 // wordsOf makes a leaf from the words of a text.
@@ -317,33 +318,33 @@ func (p *queryParser) wordsOf(at int, field, text string, near int) (*Node, erro
 	return &Node{Op: Phrase, Field: field, Words: w, N: near}, nil
 }
 
-// term reads a word outside of quotes that ends where w ends.
-func (p *queryParser) term(field, w string) (*Node, error) {
+// term reads a word outside of quotes that ends where word ends.
+func (p *queryParser) term(field, word string) (*Node, error) {
 	at := p.at
-	p.at += len(w)
+	p.at += len(word)
 	distance := 0
-	if i := strings.LastIndexByte(w, '~'); i > 0 && strings.Trim(w[i+1:], "0123456789") == "" {
+	if i := strings.LastIndexByte(word, '~'); i > 0 && strings.Trim(word[i+1:], "0123456789") == "" {
 		distance = 1
-		if digits := w[i+1:]; digits != "" {
+		if digits := word[i+1:]; digits != "" {
 			var err error
 			if distance, err = strconv.Atoi(digits); err != nil || distance > maxFuzzy {
-				return nil, p.fail(at, fmt.Sprintf("the distance %q is too large", w[i:]),
+				return nil, p.fail(at, fmt.Sprintf("the distance %q is too large", word[i:]),
 					fmt.Sprintf("at most ~%d is possible", maxFuzzy))
 			}
 		}
-		w = w[:i]
+		word = word[:i]
 	}
-	wild := strings.ContainsAny(w, "*?")
+	wild := strings.ContainsAny(word, "*?")
 	switch {
 	case wild && distance > 0:
 		return nil, p.fail(at, "a word with wildcards can't be fuzzy", "leave out one of them")
 	case !wild && distance == 0:
-		return p.wordsOf(at, field, w, 0)
+		return p.wordsOf(at, field, word, 0)
 	}
-	text, letters, ok := foldPattern(w)
+	text, letters, ok := foldPattern(word)
 	switch {
 	case !ok:
-		return nil, p.fail(at, fmt.Sprintf("%q is not one word", w),
+		return nil, p.fail(at, fmt.Sprintf("%q is not one word", word),
 			"use wildcards and ~ with words only, or put the text in quotes")
 	case letters == 0 && wild:
 		return nil, p.fail(at, "wildcards without a letter or digit", "an empty query finds everything")
@@ -363,10 +364,10 @@ func (p *queryParser) term(field, w string) (*Node, error) {
 // foldPattern folds a word with possible wildcards and counts its other characters. ok reports whether any term can
 // match it.
 func foldPattern(w string) (text string, letters int, ok bool) {
-	var b []byte
+	var data []byte
 	for _, r := range strings.Trim(w, "_-./") {
 		switch {
-		case r == '*' && strings.HasSuffix(string(b), "*"):
+		case r == '*' && strings.HasSuffix(string(data), "*"):
 			continue
 		case r == '*' || r == '?' || isJoin(r):
 		case isWord(r) || unicode.Is(unicode.M, r):
@@ -374,7 +375,7 @@ func foldPattern(w string) (text string, letters int, ok bool) {
 		default:
 			return "", 0, false
 		}
-		b = utf8.AppendRune(b, fold(r))
+		data = utf8.AppendRune(data, fold(r))
 	}
-	return string(b), letters, len(b) <= 2*maxTerm
+	return string(data), letters, len(data) <= 2*maxTerm
 }

@@ -125,8 +125,8 @@ func Cut(text string, ranges []Range, size int) Snippet {
 	to := min(len(text), from+size)
 	from = wordStart(text, max(0, min(from, to-size)), first)
 	to = wordEnd(text, to, last)
-	s := Snippet{Before: from > 0, After: to < len(text)}
-	var b strings.Builder
+	snippet := Snippet{Before: from > 0, After: to < len(text)}
+	var out strings.Builder
 	ends := make([]Range, 0, len(ranges))
 	for _, r := range ranges {
 		if r.Start >= from && r.End <= to {
@@ -137,28 +137,28 @@ func Cut(text string, ranges []Range, size int) Snippet {
 	}
 	next := slices.IndexFunc(ranges, func(r Range) bool { return r.Start >= from })
 	done := 0
-	for i, r := range text[from:to] {
+	for i, char := range text[from:to] {
 		at := from + i
 		for done < len(ends) && at >= ranges[next+done].End {
-			ends[done].End = b.Len()
+			ends[done].End = out.Len()
 			done++
 		}
 		if done < len(ends) && at == ranges[next+done].Start {
-			ends[done].Start = b.Len()
+			ends[done].Start = out.Len()
 		}
-		if unicode.IsSpace(r) || !unicode.IsGraphic(r) {
-			if b.Len() > 0 && !strings.HasSuffix(b.String(), " ") {
-				b.WriteByte(' ')
+		if unicode.IsSpace(char) || !unicode.IsGraphic(char) {
+			if out.Len() > 0 && !strings.HasSuffix(out.String(), " ") {
+				out.WriteByte(' ')
 			}
 			continue
 		}
-		b.WriteRune(r)
+		out.WriteRune(char)
 	}
 	if done < len(ends) {
-		ends[done].End = b.Len()
+		ends[done].End = out.Len()
 	}
-	s.Text, s.Ranges = b.String(), ends
-	return s
+	snippet.Text, snippet.Ranges = out.String(), ends
+	return snippet
 }
 
 // densest returns the first and last of the largest group of ranges that fits into size bytes.

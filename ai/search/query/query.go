@@ -44,47 +44,47 @@ func (q *Query) String() string {
 
 // write writes a node inside another one. Parentheses are necessary only for an OR inside another operator and an AND
 // inside a NOT.
-func (n *Node) write(b *strings.Builder, within Op) {
+func (n *Node) write(text *strings.Builder, within Op) {
 	paren := n.Op == Or && within != Or || n.Op == And && within == Not
 	if paren {
-		b.WriteByte('(')
+		text.WriteByte('(')
 	}
 	switch n.Op {
 	case Not:
-		b.WriteString("NOT ")
-		n.Kids[0].write(b, Not)
+		text.WriteString("NOT ")
+		n.Kids[0].write(text, Not)
 	case And, Or:
 		for i, k := range n.Kids {
 			if i > 0 && n.Op == Or {
-				b.WriteString(" OR ")
+				text.WriteString(" OR ")
 			} else if i > 0 {
-				b.WriteByte(' ')
+				text.WriteByte(' ')
 			}
-			k.write(b, n.Op)
+			k.write(text, n.Op)
 		}
 	default:
-		n.writeLeaf(b)
+		n.writeLeaf(text)
 	}
 	if paren {
-		b.WriteByte(')')
+		text.WriteByte(')')
 	}
 }
 
-func (n *Node) writeLeaf(b *strings.Builder) {
+func (n *Node) writeLeaf(text *strings.Builder) {
 	if n.Field != "" {
-		b.WriteString(n.Field)
-		b.WriteByte(':')
+		text.WriteString(n.Field)
+		text.WriteByte(':')
 	}
 	if n.Op == Phrase {
-		b.WriteByte('"')
-		b.WriteString(strings.Join(n.Words, " "))
-		b.WriteByte('"')
+		text.WriteByte('"')
+		text.WriteString(strings.Join(n.Words, " "))
+		text.WriteByte('"')
 	} else {
-		b.WriteString(n.Words[0])
+		text.WriteString(n.Words[0])
 	}
 	if n.N > 0 {
-		b.WriteByte('~')
-		b.WriteString(strconv.Itoa(n.N))
+		text.WriteByte('~')
+		text.WriteString(strconv.Itoa(n.N))
 	}
 }
 

@@ -403,3 +403,28 @@ func FuzzCut(f *testing.F) {
 		}
 	})
 }
+
+// TestLoose: a question becomes the words that it is about; what has operators or fields stays as it is.
+func TestLoose(t *testing.T) {
+	for text, want := range map[string]string{
+		"how do I allow a secret": "allow OR secret", "How to use ollama models": "ollama OR models",
+		"what is a lock": "lock", `run "tool"`: "run OR tool",
+		"secret": "", "": "", "how do i": "", "a OR b": "", "tool -secret": "", "name:x secret": "",
+	} {
+		q, err := Parse(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		got := ""
+		if loose, question := q.Loose(); loose != nil {
+			got = loose.String()
+			if question != (text != `run "tool"`) {
+				t.Errorf("%q is a question: %v", text, question)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

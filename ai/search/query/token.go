@@ -32,9 +32,9 @@ type Token struct {
 func (t *Tokenizer) Each(text string, yield func(Token)) int {
 	t.pos = 0
 	for i := 0; i < len(text); {
-		c := text[i]
-		if c < utf8.RuneSelf {
-			switch asciiClass[c] {
+		char := text[i]
+		if char < utf8.RuneSelf {
+			switch asciiClass[char] {
 			case classWord:
 				i = t.word(text, i)
 				continue
@@ -44,7 +44,7 @@ func (t *Tokenizer) Each(text string, yield func(Token)) int {
 					break
 				}
 				t.open = false
-				t.run = append(t.run, c)
+				t.run = append(t.run, char)
 				t.joins++
 			default:
 				t.flush(yield)
@@ -81,20 +81,20 @@ func (t *Tokenizer) word(text string, from int) int {
 }
 
 // rune reads a character outside ASCII.
-func (t *Tokenizer) rune(r rune, at, n int, yield func(Token)) {
+func (t *Tokenizer) rune(char rune, at, n int, yield func(Token)) {
 	switch {
-	case alone(r):
+	case alone(char):
 		t.open = false
-	case isWord(r), t.open && unicode.Is(unicode.M, r):
+	case isWord(char), t.open && unicode.Is(unicode.M, char):
 	default:
 		t.flush(yield)
 		return
 	}
 	t.add(at, at+n)
 	before := len(t.run)
-	t.run = utf8.AppendRune(t.run, fold(r))
+	t.run = utf8.AppendRune(t.run, fold(char))
 	t.parts[len(t.parts)-1].to += len(t.run) - before
-	if alone(r) {
+	if alone(char) {
 		t.open = false
 	}
 }
@@ -214,18 +214,18 @@ func alone(r rune) bool {
 const iotaBelow = 0x345
 
 // fold returns the same character for all that differ only in case.
-func fold(r rune) rune {
-	if r < utf8.RuneSelf {
-		if 'A' <= r && r <= 'Z' {
-			r += 'a' - 'A'
+func fold(char rune) rune {
+	if char < utf8.RuneSelf {
+		if 'A' <= char && char <= 'Z' {
+			char += 'a' - 'A'
 		}
-		return r
+		return char
 	}
-	if r == iotaBelow {
-		r = 'ι'
+	if char == iotaBelow {
+		char = 'ι'
 	}
-	least := r
-	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+	least := char
+	for next := unicode.SimpleFold(char); next != char; next = unicode.SimpleFold(next) {
 		if next != iotaBelow {
 			least = min(least, next)
 		}

@@ -62,19 +62,20 @@ func (c Client) SkillFiles(name string, files []skill.File) []skill.File {
 }
 
 // DirectiveFiles returns the files of a directive: a command, or a skill for clients without commands.
-func (c Client) DirectiveFiles(d *skill.Directive) []skill.File {
+func (c Client) DirectiveFiles(directive *skill.Directive) []skill.File {
 	if c.Commands == "" {
-		return c.SkillFiles(skill.Slug(d.Ref), d.Skill())
+		return c.SkillFiles(skill.Slug(directive.Ref), directive.Skill())
 	}
-	text := d.Prompt(c.Input)
+	text := directive.Prompt(c.Input)
 	switch {
 	case c.Ext == ".toml":
-		text = "description = " + skill.Quote(skill.OneLine(d.Description)) + "\nprompt = \"\"\"\n" + tomlEscapes().
-			Replace(text) + "\"\"\"\n"
+		text = "description = " + skill.Quote(skill.OneLine(directive.Description)) + "\nprompt = \"\"\"\n" +
+			tomlEscapes().
+				Replace(text) + "\"\"\"\n"
 	case c.Front:
-		text = "---\ndescription: " + skill.Quote(skill.OneLine(d.Description)) + "\n---\n\n" + text
+		text = "---\ndescription: " + skill.Quote(skill.OneLine(directive.Description)) + "\n---\n\n" + text
 	}
-	return []skill.File{{Path: path.Join(c.Commands, skill.Slug(d.Ref)+c.Ext), Bytes: []byte(text)}}
+	return []skill.File{{Path: path.Join(c.Commands, skill.Slug(directive.Ref)+c.Ext), Bytes: []byte(text)}}
 }
 
 // tomlEscapes escapes a text between three quotes, which keep line ends. TOML allows no control characters except

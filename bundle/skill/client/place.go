@@ -47,37 +47,37 @@ type List map[string]Line
 // Parse reads a list.
 func Parse(b []byte) (List, error) {
 	all := List{}
-	s := canon.NewScannerBytes(b, &spec)
-	for s.Scan() {
-		var l Line
-		p := string(s.Key())
-		if err := portable.Check(p); err != nil {
-			return nil, s.Errorf("%v", err)
+	scanner := canon.NewScannerBytes(b, &spec)
+	for scanner.Scan() {
+		var line Line
+		path := string(scanner.Key())
+		if err := portable.Check(path); err != nil {
+			return nil, scanner.Errorf("%v", err)
 		}
-		l.Ref, l.Client = string(s.Str(0)), string(s.Str(1))
-		d, err := cas.ParseDigest(string(s.Str(2)))
+		line.Ref, line.Client = string(scanner.Str(0)), string(scanner.Str(1))
+		d, err := cas.ParseDigest(string(scanner.Str(2)))
 		if err != nil {
-			return nil, s.Errorf("%v", err)
+			return nil, scanner.Errorf("%v", err)
 		}
-		switch l.Digest = d; string(s.Str(3)) {
+		switch line.Digest = d; string(scanner.Str(3)) {
 		case cas.File.String():
-			l.Mode = cas.File
+			line.Mode = cas.File
 		case cas.Exec.String():
-			l.Mode = cas.Exec
+			line.Mode = cas.Exec
 		default:
-			return nil, s.Errorf("the mode must be file or exec")
+			return nil, scanner.Errorf("the mode must be file or exec")
 		}
-		c, err := ByName(l.Client)
-		if err != nil || !strings.HasPrefix(p, c.Skills+"/") &&
-			(c.Commands == "" || !strings.HasPrefix(p, c.Commands+"/")) {
-			return nil, s.Errorf("%q is in no folder of the client %q", p, l.Client)
+		c, err := ByName(line.Client)
+		if err != nil || !strings.HasPrefix(path, c.Skills+"/") &&
+			(c.Commands == "" || !strings.HasPrefix(path, c.Commands+"/")) {
+			return nil, scanner.Errorf("%q is in no folder of the client %q", path, line.Client)
 		}
-		all[p] = l
+		all[path] = line
 	}
-	if err := s.Err(); err != nil {
+	if err := scanner.Err(); err != nil {
 		return nil, err
 	}
-	if len(s.Comments()) > 0 {
+	if len(scanner.Comments()) > 0 {
 		return nil, errors.New("the list is not signed: remove the lines above")
 	}
 	return all, portable.CheckSet(slices.Values(all.Paths()))
@@ -85,20 +85,20 @@ func Parse(b []byte) (List, error) {
 
 // Bytes writes a list.
 func (in List) Bytes() ([]byte, error) {
-	e := canon.NewEncoderBytes(nil, &spec)
+	encoder := canon.NewEncoderBytes(nil, &spec)
 	for _, p := range in.Paths() {
 		l := in[p]
-		e.Begin(0, p)
-		e.Str(0, l.Ref)
-		e.Str(1, l.Client)
-		e.Str(2, l.Digest.String())
-		e.Str(3, l.Mode.String())
-		e.End()
+		encoder.Begin(0, p)
+		encoder.Str(0, l.Ref)
+		encoder.Str(1, l.Client)
+		encoder.Str(2, l.Digest.String())
+		encoder.Str(3, l.Mode.String())
+		encoder.End()
 	}
-	if err := e.Close(); err != nil {
+	if err := encoder.Close(); err != nil {
 		return nil, err
 	}
-	return e.Bytes(), nil
+	return encoder.Bytes(), nil
 }
 
 // Paths returns the sorted paths.
@@ -184,42 +184,42 @@ func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []stri
 	var write []*skill.File
 	var gone, edited []string
 	for i := range files {
-		f := &files[i]
-		if err := portable.Check(f.Path); err != nil {
-			return nil, skill.BadPath(f.Path, err)
+		file := &files[i]
+		if err := portable.Check(file.Path); err != nil {
+			return nil, skill.BadPath(file.Path, err)
 		}
-		l := Line{pair.Ref, pair.Client, cas.Sum(f.Bytes), f.Mode()}
-		was, listed := p.In[f.Path]
+		line := Line{pair.Ref, pair.Client, cas.Sum(file.Bytes), file.Mode()}
+		was, listed := p.In[file.Path]
 		if listed && (was.Ref != pair.Ref || was.Client != pair.Client) {
-			return nil, fault.New(fault.Validation, "%q belongs to %s, for the client %q", f.Path, was.Ref,
-				was.Client).On("file", f.Path).
+			return nil, fault.New(fault.Validation, "%q belongs to %s, for the client %q", file.Path, was.Ref,
+				was.Client).On("file", file.Path).
 				Because("nothing was written").
 				Try("rye export " + exportVerb(was.Ref) + " " + fault.Quote(was.Ref) + " --to " + was.Client +
 					" --remove")
 		}
-		if p.makesWay(f.Path, pair) { // a file replaces a directory, or the reverse
-			if names, _ := p.unlisted(f.Path); len(names) > 0 {
+		if p.makesWay(file.Path, pair) { // a file replaces a directory, or the reverse
+			if names, _ := p.unlisted(file.Path); len(names) > 0 {
 				return nil, exists(names[0])
 			}
-			write, written, next[f.Path] = append(write, f), append(written, f.Path), l
+			write, written, next[file.Path] = append(write, file), append(written, file.Path), line
 			continue
 		}
-		have, there, err := p.digest(f.Path)
+		have, there, err := p.digest(file.Path)
 		switch {
 		case err != nil:
 			return nil, err
 		case there && !listed:
-			return nil, exists(f.Path)
-		case there && have != was.Digest && have != l.Digest:
-			edited = append(edited, f.Path)
+			return nil, exists(file.Path)
+		case there && have != was.Digest && have != line.Digest:
+			edited = append(edited, file.Path)
 		}
-		if !there || have != l.Digest || !p.hasMode(f) {
-			write, written = append(write, f), append(written, f.Path)
+		if !there || have != line.Digest || !p.hasMode(file) {
+			write, written = append(write, file), append(written, file.Path)
 			if there {
-				gone = append(gone, f.Path)
+				gone = append(gone, file.Path)
 			}
 		}
-		next[f.Path] = l
+		next[file.Path] = line
 	}
 	for _, name := range p.In.Paths() {
 		if _, stays := next[name]; !stays {
@@ -386,26 +386,26 @@ func (p *Place) Compare(pair Pair, want []skill.File) (all []Difference, err err
 	}
 	folders := map[string]bool{}
 	for _, name := range p.In.Paths() {
-		l := p.In[name]
-		if l.Ref != pair.Ref || l.Client != pair.Client {
+		line := p.In[name]
+		if line.Ref != pair.Ref || line.Client != pair.Client {
 			continue
 		}
-		f := pinned[name]
+		file := pinned[name]
 		have, there, err := p.digest(name)
 		switch {
 		case err != nil:
 			add(name, "unreadable", fault.Of(err).Text)
 		case want == nil:
 			add(name, "unlocked", "the lock has no "+pair.Ref)
-		case f == nil:
+		case file == nil:
 			add(name, "stale", "the locked item has no such file")
 		case !there:
 			add(name, "missing", "it is missing")
-		case have != cas.Sum(f.Bytes) && have == l.Digest:
+		case have != cas.Sum(file.Bytes) && have == line.Digest:
 			add(name, "stale", "it is of another version than the locked one")
-		case have != cas.Sum(f.Bytes):
+		case have != cas.Sum(file.Bytes):
 			add(name, "changed", "it differs from what is locked")
-		case !p.hasMode(f):
+		case !p.hasMode(file):
 			add(name, "mode", "it is executable on one side only")
 		}
 		delete(pinned, name)

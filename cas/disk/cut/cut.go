@@ -53,34 +53,34 @@ var gear = sync.OnceValue(func() *[256]uint64 {
 	return &t
 })
 
-// Next returns the length of the first chunk of b, which must hold at least c.Max bytes unless the object ends with
+// Next returns the length of the first chunk of data, which must hold at least c.Max bytes unless the object ends with
 // it.
-func (c *Cutter) Next(b []byte) int {
-	if len(b) <= c.Min {
-		return len(b)
+func (c *Cutter) Next(data []byte) int {
+	if len(data) <= c.Min {
+		return len(data)
 	}
-	if len(b) > c.Max {
-		b = b[:c.Max]
+	if len(data) > c.Max {
+		data = data[:c.Max]
 	}
-	t := gear()
-	mid := min(c.normal, len(b))
-	var h uint64
+	table := gear()
+	mid := min(c.normal, len(data))
+	var hash uint64
 	// The hash needs 64 bytes to forget what came before; starting that far ahead of the shortest chunk makes
 	// its first value depend on content alone.
 	i := c.Min - 64
 	for ; i < c.Min; i++ {
-		h = h<<1 + t[b[i]]
+		hash = hash<<1 + table[data[i]]
 	}
-	if n := scan(b[i:mid], h, c.rare, t); n >= 0 {
+	if n := scan(data[i:mid], hash, c.rare, table); n >= 0 {
 		return i + n
 	}
 	for ; i < mid; i++ {
-		h = h<<1 + t[b[i]]
+		hash = hash<<1 + table[data[i]]
 	}
-	if n := scan(b[mid:], h, c.often, t); n >= 0 {
+	if n := scan(data[mid:], hash, c.often, table); n >= 0 {
 		return mid + n
 	}
-	return len(b)
+	return len(data)
 }
 
 // scan rolls h over b. It returns how many bytes it took until the masked hash was zero, or -1.

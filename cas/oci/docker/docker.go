@@ -39,13 +39,13 @@ type entry struct {
 // Credential returns what the configuration in a file knows of a registry, HOST[:PORT]: a helper of that registry
 // counts first, then the one of all, then the file itself. A zero Credential means that none is known.
 func Credential(ctx context.Context, path, host string) (oci.Credential, error) {
-	c, err := read(path)
+	config, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return oci.Credential{}, nil
 	}
 	var helper string
 	if err == nil {
-		helper, err = c.helper(host)
+		helper, err = config.helper(host)
 	}
 	if err != nil {
 		return oci.Credential{}, fault.Wrap(err, "credentials for %s from %+q: %s", host, path, fault.Of(err).Text).
@@ -54,7 +54,7 @@ func Credential(ctx context.Context, path, host string) (oci.Credential, error) 
 	if helper != "" {
 		return ask(ctx, helper, host, path)
 	}
-	found, ok := c.entry(host).credential()
+	found, ok := config.entry(host).credential()
 	if !ok {
 		return oci.Credential{}, notConfig("credentials for %s from %+q: auth is not USER:PASSWORD in base64", host,
 			path).On("path", path).On("host", host)
@@ -85,18 +85,18 @@ func read(path string) (*config, error) {
 
 // parse reads a configuration. Its errors don't show values: one may be a password.
 func parse(text []byte) (*config, error) {
-	c := new(config)
+	config := new(config)
 	if len(bytes.TrimSpace(text)) == 0 {
-		return c, nil
+		return config, nil
 	}
-	if err := json.Unmarshal(text, c); err != nil {
+	if err := json.Unmarshal(text, config); err != nil {
 		why := "not JSON"
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			why = fmt.Sprintf("%q has a value of the wrong type", fault.Clip(wrong.Field, 100))
 		}
 		return nil, notConfig("not a docker configuration: %s", why)
 	}
-	return c, nil
+	return config, nil
 }
 
 // address returns docker's name of a registry: the host, except for docker's own.

@@ -45,7 +45,7 @@ func Blob(mediaType string, b []byte) ocispec.Descriptor {
 }
 
 // Append encodes the manifest of an attachment.
-func (a *Attachment) Append(b []byte, subject ocispec.Descriptor) ([]byte, error) {
+func (a *Attachment) Append(data []byte, subject ocispec.Descriptor) ([]byte, error) {
 	m := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
 		ArtifactType: a.Type,
 		Config:       Blob(ocispec.MediaTypeEmptyJSON, EmptyConfig), Subject: &subject}
@@ -57,7 +57,7 @@ func (a *Attachment) Append(b []byte, subject ocispec.Descriptor) ([]byte, error
 		m.Layers = append(m.Layers, d)
 	}
 	text, err := json.Marshal(m)
-	return append(b, text...), err
+	return append(data, text...), err
 }
 
 // ParseAttachment reads the manifest of an attachment, and where the bytes of its parts are. Of one that is wrong it
@@ -65,9 +65,9 @@ func (a *Attachment) Append(b []byte, subject ocispec.Descriptor) ([]byte, error
 func ParseAttachment(b []byte, subject ocispec.Descriptor) (Attachment, []ocispec.Descriptor, error) {
 	var in ocispec.Manifest
 	err := json.Unmarshal(b, &in)
-	a := Attachment{Type: in.ArtifactType}
+	attachment := Attachment{Type: in.ArtifactType}
 	if err != nil || in.Subject == nil || in.Subject.Digest != subject.Digest || len(in.Layers) > maxParts {
-		return a, nil, fault.New(fault.Integrity, "not an attachment of %s", subject.Digest)
+		return attachment, nil, fault.New(fault.Integrity, "not an attachment of %s", subject.Digest)
 	}
 	for _, l := range in.Layers {
 		most := int64(maxAttached)
@@ -75,9 +75,11 @@ func ParseAttachment(b []byte, subject ocispec.Descriptor) (Attachment, []ocispe
 			most = maxSigned
 		}
 		if l.Size < 0 || l.Size > most || !ValidDigest(l.Digest.String()) {
-			return a, nil, fault.New(fault.Integrity, "it has a part of more than %d bytes, or without a sha256", most)
+			return attachment, nil, fault.New(fault.Integrity,
+				"it has a part of more than %d bytes, or without a sha256", most)
 		}
-		a.Parts = append(a.Parts, Part{Type: l.MediaType, Name: l.Annotations[ocispec.AnnotationTitle]})
+		attachment.Parts = append(attachment.Parts,
+			Part{Type: l.MediaType, Name: l.Annotations[ocispec.AnnotationTitle]})
 	}
-	return a, in.Layers, nil
+	return attachment, in.Layers, nil
 }

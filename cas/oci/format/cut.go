@@ -22,18 +22,18 @@ const window = 64
 func Row(objects []cas.Info) (small, large []cas.Info, err error) {
 	all := slices.Clone(objects)
 	slices.SortFunc(all, func(a, b cas.Info) int { return a.Digest.Compare(b.Digest) })
-	for i, o := range all {
+	for i, info := range all {
 		switch {
-		case o.Kind != cas.Blob || o.Size < 0:
-			return nil, nil, fmt.Errorf("%s of %d bytes can't stand in a layer", o.ID, o.Size)
-		case i > 0 && all[i-1].Digest == o.Digest:
-			if all[i-1].Size != o.Size {
-				return nil, nil, fmt.Errorf("%s has %d bytes, and %d", o.ID, all[i-1].Size, o.Size)
+		case info.Kind != cas.Blob || info.Size < 0:
+			return nil, nil, fmt.Errorf("%s of %d bytes can't stand in a layer", info.ID, info.Size)
+		case i > 0 && all[i-1].Digest == info.Digest:
+			if all[i-1].Size != info.Size {
+				return nil, nil, fmt.Errorf("%s has %d bytes, and %d", info.ID, all[i-1].Size, info.Size)
 			}
-		case o.Size <= MinLayer:
-			small = append(small, o)
+		case info.Size <= MinLayer:
+			small = append(small, info)
 		default:
-			large = append(large, o)
+			large = append(large, info)
 		}
 	}
 	return small, large, nil
@@ -79,19 +79,19 @@ func NewCutter() *Cutter {
 	return &Cutter{table: &table}
 }
 
-// Next returns how many bytes of b still belong to the layer, and whether it ends with them.
-func (c *Cutter) Next(b []byte) (int, bool) {
+// Next returns how many bytes of data still belong to the layer, and whether it ends with them.
+func (c *Cutter) Next(data []byte) (int, bool) {
 	i := 0
 	if c.n < MinLayer-window {
-		i = min(len(b), MinLayer-window-c.n)
+		i = min(len(data), MinLayer-window-c.n)
 		c.n += i
 	}
-	for ; i < len(b); i++ {
-		c.hash = c.hash<<1 + c.table[b[i]]
+	for ; i < len(data); i++ {
+		c.hash = c.hash<<1 + c.table[data[i]]
 		if c.n++; c.n == MaxLayer || c.n >= MinLayer && c.hash>>42 == 0 {
 			c.hash, c.n = 0, 0
 			return i + 1, true
 		}
 	}
-	return len(b), false
+	return len(data), false
 }

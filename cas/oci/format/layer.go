@@ -66,7 +66,7 @@ func (l *Layer) End() (Descriptor, error) {
 
 // Unpack decompresses a layer, and checks the length of the result. It doesn't check the digest, which is the claim of
 // the layer's author: a caller hashes the objects in the layer anyway, and their digests are those of the document.
-func Unpack(r io.Reader, d Descriptor, write func([]byte) error) error {
+func Unpack(r io.Reader, descriptor Descriptor, write func([]byte) error) error {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20),
 		zstd.WithDecoderLowmem(true))
 	if err != nil {
@@ -74,10 +74,10 @@ func Unpack(r io.Reader, d Descriptor, write func([]byte) error) error {
 	}
 	defer z.Close()
 	buf := make([]byte, 64<<10)
-	for left := d.Length; ; {
+	for left := descriptor.Length; ; {
 		n, err := z.Read(buf)
 		if left -= int64(n); left < 0 {
-			return wrongLayer(d, fmt.Sprintf("more than %d bytes", d.Length))
+			return wrongLayer(descriptor, fmt.Sprintf("more than %d bytes", descriptor.Length))
 		}
 		if n > 0 {
 			if err := write(buf[:n]); err != nil {
@@ -86,11 +86,11 @@ func Unpack(r io.Reader, d Descriptor, write func([]byte) error) error {
 		}
 		switch {
 		case err == io.EOF && left > 0:
-			return wrongLayer(d, fmt.Sprintf("%d bytes too few", left))
+			return wrongLayer(descriptor, fmt.Sprintf("%d bytes too few", left))
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			return wrongLayer(d, err.Error()).From(err)
+			return wrongLayer(descriptor, err.Error()).From(err)
 		}
 	}
 }

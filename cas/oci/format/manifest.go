@@ -86,39 +86,39 @@ func (m *Manifest) Append(b []byte) ([]byte, error) {
 }
 
 // ParseManifest reads a manifest. Bytes that Append wouldn't write are an error.
-func ParseManifest(b []byte) (*Manifest, error) {
+func ParseManifest(data []byte) (*Manifest, error) {
 	var in ocispec.Manifest
-	if len(b) > MaxManifest {
+	if len(data) > MaxManifest {
 		return nil, fmt.Errorf("more than %d bytes", MaxManifest)
 	}
-	if err := json.Unmarshal(b, &in); err != nil {
+	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, fault.New(fault.Integrity, "invalid manifest: %s", fault.Clip(err.Error(), 200)).From(err)
 	}
-	if err := foreign(&in, b); err != nil {
+	if err := foreign(&in, data); err != nil {
 		return nil, err
 	}
-	m := &Manifest{Layers: make([]Descriptor, len(in.Layers)), Annotations: in.Annotations}
+	manifest := &Manifest{Layers: make([]Descriptor, len(in.Layers)), Annotations: in.Annotations}
 	var err error
-	if m.Document, err = descriptor(in.Config, MaxDocument); err != nil {
+	if manifest.Document, err = descriptor(in.Config, MaxDocument); err != nil {
 		return nil, inManifest("config", err)
 	}
-	m.Document.Length = m.Document.Size
+	manifest.Document.Length = manifest.Document.Size
 	for i := range in.Layers {
-		if m.Layers[i], err = descriptor(in.Layers[i], MaxBlob); err != nil {
+		if manifest.Layers[i], err = descriptor(in.Layers[i], MaxBlob); err != nil {
 			return nil, inManifest(fmt.Sprintf("layer %d", i), err)
 		}
 	}
-	if len(m.Layers) == 0 {
+	if len(manifest.Layers) == 0 {
 		return nil, inManifest("layers", errors.New("none"))
 	}
-	again, err := m.Append(nil)
-	if err == nil && !bytes.Equal(again, b) {
+	again, err := manifest.Append(nil)
+	if err == nil && !bytes.Equal(again, data) {
 		err = errors.New("not written as rye writes it")
 	}
 	if err != nil {
 		return nil, fault.New(fault.Integrity, "invalid manifest: %s", err).From(err)
 	}
-	return m, nil
+	return manifest, nil
 }
 
 func inManifest(where string, err error) error {
@@ -127,23 +127,24 @@ func inManifest(where string, err error) error {
 
 // foreign returns an error that says what a manifest is, if it isn't a bundle's.
 func foreign(in *ocispec.Manifest, b []byte) error {
-	f := fault.New(fault.Validation, "not a bundle").On("media_type", fault.Clip(in.MediaType, 100)).
+	failure := fault.New(fault.Validation, "not a bundle").On("media_type", fault.Clip(in.MediaType, 100)).
 		On("artifact_type", fault.Clip(in.ArtifactType, 100)).
 		Try("rye docs oci")
 	switch {
 	case in.MediaType == ocispec.MediaTypeImageIndex || in.MediaType == DockerListType ||
 		in.MediaType == "" && hasList(b):
-		f.Text = "an index of several manifests, not a bundle"
-		return f.Because("a bundle is the same on every platform: its manifest stands alone").On("reason", "index")
+		failure.Text = "an index of several manifests, not a bundle"
+		return failure.Because("a bundle is the same on every platform: its manifest stands alone").On("reason",
+			"index")
 	case in.MediaType == DockerManifestType || in.MediaType == ocispec.MediaTypeImageManifest && in.ArtifactType == "":
-		f.Text = "a container image, not a bundle"
-		return f.Because("config: "+strconv.Quote(fault.Clip(in.Config.MediaType, 100))).On("reason", "image")
+		failure.Text = "a container image, not a bundle"
+		return failure.Because("config: "+strconv.Quote(fault.Clip(in.Config.MediaType, 100))).On("reason", "image")
 	case in.MediaType != ocispec.MediaTypeImageManifest:
-		f.Text = fmt.Sprintf("a manifest of type %q, not a bundle", fault.Clip(in.MediaType, 100))
-		return f.On("reason", "media-type")
+		failure.Text = fmt.Sprintf("a manifest of type %q, not a bundle", fault.Clip(in.MediaType, 100))
+		return failure.On("reason", "media-type")
 	case in.ArtifactType != BundleType:
-		f.Text = fmt.Sprintf("an artifact of type %q, not a bundle", fault.Clip(in.ArtifactType, 100))
-		return f.On("reason", "artifact-type")
+		failure.Text = fmt.Sprintf("an artifact of type %q, not a bundle", fault.Clip(in.ArtifactType, 100))
+		return failure.On("reason", "artifact-type")
 	}
 	return nil
 }
@@ -156,23 +157,25 @@ func hasList(b []byte) bool {
 }
 
 // descriptor reads the descriptor of a blob. Comparing with Append finds the fields that it doesn't read.
-func descriptor(in ocispec.Descriptor, most int64) (d Descriptor, err error) {
-	d.SHA256, d.Size = in.Digest.String(), in.Size
-	if !ValidDigest(d.SHA256) {
-		return d, errors.New("the digest is not a sha256")
+func descriptor(in ocispec.Descriptor, most int64) (descriptor Descriptor, err error) {
+	descriptor.SHA256, descriptor.Size = in.Digest.String(), in.Size
+	if !ValidDigest(descriptor.SHA256) {
+		return descriptor, errors.New("the digest is not a sha256")
 	}
-	if d.Size < 0 || d.Size > most {
-		return d, fmt.Errorf("%d bytes, more than the limit of %d", d.Size, most)
+	if descriptor.Size < 0 || descriptor.Size > most {
+		return descriptor, fmt.Errorf("%d bytes, more than the limit of %d", descriptor.Size, most)
 	}
-	if d.Digest, err = cas.ParseDigest(in.Annotations[annotationDigest]); err != nil {
-		return d, fmt.Errorf("%s: %w", annotationDigest, err)
+	if descriptor.Digest, err = cas.ParseDigest(in.Annotations[annotationDigest]); err != nil {
+		return descriptor, fmt.Errorf("%s: %w", annotationDigest, err)
 	}
 	if text, ok := in.Annotations[annotationSize]; ok {
-		if d.Length, err = strconv.ParseInt(text, 10, 64); err != nil || d.Length < 0 || d.Length > MaxLayer {
-			return d, fmt.Errorf("%s: %q is not a size of at most %d", annotationSize, fault.Clip(text, 40), MaxLayer)
+		if descriptor.Length, err = strconv.ParseInt(text, 10, 64); err != nil || descriptor.Length < 0 ||
+			descriptor.Length > MaxLayer {
+			return descriptor, fmt.Errorf("%s: %q is not a size of at most %d", annotationSize,
+				fault.Clip(text, 40), MaxLayer)
 		}
 	}
-	return d, nil
+	return descriptor, nil
 }
 
 // Sum returns the digest by which a registry names bytes.

@@ -101,24 +101,24 @@ func shown(s string) string {
 }
 
 // refused returns the error for a status of a registry.
-func refused(e *AnswerError) *fault.Error {
-	f := fault.New(fault.Registry, "%s", e).On("status", e.Status)
+func refused(answerError *AnswerError) *fault.Error {
+	failure := fault.New(fault.Registry, "%s", answerError).On("status", answerError.Status)
 	var said []string
-	for _, one := range e.Errors {
+	for _, one := range answerError.Errors {
 		said = append(said, fault.Clip(shown(one.Code+": "+one.Message), 200))
 	}
-	f.List(said...)
+	failure.List(said...)
 	switch {
-	case e.Status == http.StatusUnauthorized:
-		f.Code = fault.AuthRequired
-		f.Try("rye docs oci")
-	case e.Status == http.StatusForbidden:
-		f.Code = fault.AuthFailed
-		f.Try("rye docs oci")
-	case e.Status == http.StatusNotFound:
-		f.Code = fault.NotFound
-	case e.Status >= 500:
-		f.Code = fault.Unavailable
+	case answerError.Status == http.StatusUnauthorized:
+		failure.Code = fault.AuthRequired
+		failure.Try("rye docs oci")
+	case answerError.Status == http.StatusForbidden:
+		failure.Code = fault.AuthFailed
+		failure.Try("rye docs oci")
+	case answerError.Status == http.StatusNotFound:
+		failure.Code = fault.NotFound
+	case answerError.Status >= 500:
+		failure.Code = fault.Unavailable
 	}
-	return f
+	return failure
 }

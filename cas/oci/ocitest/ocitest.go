@@ -85,31 +85,31 @@ func (d *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Answer answers as a registry does.
-func (d *Registry) Answer(w http.ResponseWriter, r *http.Request) {
-	path, ok := strings.CutPrefix(r.URL.Path, "/v2/acme/deploy")
+func (d *Registry) Answer(response http.ResponseWriter, request *http.Request) {
+	path, ok := strings.CutPrefix(request.URL.Path, "/v2/acme/deploy")
 	if !ok {
-		w.WriteHeader(http.StatusOK)
+		response.WriteHeader(http.StatusOK)
 		return
 	}
 	kind, name, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch {
 	case kind == "blobs" && strings.HasPrefix(name, "uploads"):
-		d.upload(w, r)
+		d.upload(response, request)
 	case kind == "blobs":
-		d.Blob(w, r, name)
+		d.Blob(response, request, name)
 	case kind == "manifests":
-		d.manifest(w, r, name)
+		d.manifest(response, request, name)
 	case kind == "tags":
-		d.list(w, r)
+		d.list(response, request)
 	case kind == "referrers" && d.Referrers:
-		d.refer(w, r, name)
+		d.refer(response, request, name)
 	default:
-		http.Error(w, "404 page not found", http.StatusNotFound)
+		http.Error(response, "404 page not found", http.StatusNotFound)
 	}
 }
 
 // list answers with tags, in pages of at most 400.
-func (d *Registry) list(w http.ResponseWriter, r *http.Request) {
+func (d *Registry) list(response http.ResponseWriter, r *http.Request) {
 	d.Mu.Lock()
 	tags := slices.Sorted(maps.Keys(d.Tags))
 	d.Mu.Unlock()
@@ -119,79 +119,79 @@ func (d *Registry) list(w http.ResponseWriter, r *http.Request) {
 	}
 	if tags = tags[i:]; len(tags) > 400 {
 		tags = tags[:400]
-		w.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/tags/list?n=400&last=%s>; rel="next"`, tags[399]))
+		response.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/tags/list?n=400&last=%s>; rel="next"`, tags[399]))
 	}
-	json.NewEncoder(w).Encode(map[string]any{"name": "acme/deploy", "tags": tags})
+	json.NewEncoder(response).Encode(map[string]any{"name": "acme/deploy", "tags": tags})
 }
 
-func (d *Registry) upload(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPost {
+func (d *Registry) upload(response http.ResponseWriter, request *http.Request) {
+	if request.Method == http.MethodPost {
 		d.Mu.Lock()
 		d.uploads++
-		w.Header().Set("Location", fmt.Sprintf("/v2/acme/deploy/blobs/uploads/%d?state=secret", d.uploads))
+		response.Header().Set("Location", fmt.Sprintf("/v2/acme/deploy/blobs/uploads/%d?state=secret", d.uploads))
 		d.Mu.Unlock()
-		w.WriteHeader(http.StatusAccepted)
+		response.WriteHeader(http.StatusAccepted)
 		return
 	}
-	b, err := io.ReadAll(r.Body)
+	b, err := io.ReadAll(request.Body)
 	d.Mu.Lock()
 	d.Received += int64(len(b))
 	d.Mu.Unlock()
-	if want := r.URL.Query().Get("digest"); err != nil || format.Sum(b) != want {
-		w.WriteHeader(http.StatusBadRequest)
+	if want := request.URL.Query().Get("digest"); err != nil || format.Sum(b) != want {
+		response.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	d.Mu.Lock()
 	d.Blobs[format.Sum(b)] = b
 	d.Mu.Unlock()
-	w.WriteHeader(http.StatusCreated)
+	response.WriteHeader(http.StatusCreated)
 }
 
 // Blob answers with a blob.
-func (d *Registry) Blob(w http.ResponseWriter, r *http.Request, name string) {
+func (d *Registry) Blob(response http.ResponseWriter, request *http.Request, name string) {
 	d.Mu.Lock()
-	b, ok := d.Blobs[name]
+	data, ok := d.Blobs[name]
 	d.Mu.Unlock()
 	if !ok {
-		w.WriteHeader(http.StatusNotFound)
+		response.WriteHeader(http.StatusNotFound)
 		return
 	}
 	from := 0
-	if text, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes="); ok && d.Ranges {
+	if text, ok := strings.CutPrefix(request.Header.Get("Range"), "bytes="); ok && d.Ranges {
 		from, _ = strconv.Atoi(strings.TrimSuffix(text, "-"))
-		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(b)-1, len(b)))
+		response.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(data)-1, len(data)))
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(b)-from))
-	w.Header().Set("Docker-Content-Digest", name)
+	response.Header().Set("Content-Length", strconv.Itoa(len(data)-from))
+	response.Header().Set("Docker-Content-Digest", name)
 	if from > 0 {
-		w.WriteHeader(http.StatusPartialContent)
+		response.WriteHeader(http.StatusPartialContent)
 	}
-	if r.Method == http.MethodGet {
-		n, _ := w.Write(b[from:])
+	if request.Method == http.MethodGet {
+		n, _ := response.Write(data[from:])
 		d.Mu.Lock()
 		d.Sent += int64(n)
 		d.Mu.Unlock()
 	}
 }
 
-func (d *Registry) manifest(w http.ResponseWriter, r *http.Request, name string) {
-	if r.Method == http.MethodPut {
-		b, err := io.ReadAll(r.Body)
+func (d *Registry) manifest(response http.ResponseWriter, request *http.Request, name string) {
+	if request.Method == http.MethodPut {
+		data, err := io.ReadAll(request.Body)
 		if err != nil {
 			return
 		}
 		d.Mu.Lock()
 		defer d.Mu.Unlock()
-		d.Manifests[format.Sum(b)] = b
+		d.Manifests[format.Sum(data)] = data
 		if !format.ValidDigest(name) {
-			d.Tags[name] = format.Sum(b)
+			d.Tags[name] = format.Sum(data)
 		}
 		var in ocispec.Manifest
-		if json.Unmarshal(b, &in); d.Referrers && in.Subject != nil {
-			w.Header().Set("OCI-Subject", in.Subject.Digest.String())
+		if json.Unmarshal(data, &in); d.Referrers && in.Subject != nil {
+			response.Header().Set("OCI-Subject", in.Subject.Digest.String())
 		}
-		w.Header().Set("Docker-Content-Digest", format.Sum(b))
-		w.WriteHeader(http.StatusCreated)
+		response.Header().Set("Docker-Content-Digest", format.Sum(data))
+		response.WriteHeader(http.StatusCreated)
 		return
 	}
 	d.Mu.Lock()
@@ -199,25 +199,25 @@ func (d *Registry) manifest(w http.ResponseWriter, r *http.Request, name string)
 	if to, ok := d.Tags[name]; ok {
 		name = to
 	}
-	b, ok := d.Manifests[name]
+	raw, ok := d.Manifests[name]
 	if !ok {
-		w.WriteHeader(http.StatusNotFound)
+		response.WriteHeader(http.StatusNotFound)
 		return
 	}
 	var in struct {
 		MediaType string `json:"mediaType"`
 	}
-	json.Unmarshal(b, &in)
-	w.Header().Set("Content-Type", in.MediaType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	w.Header().Set("Docker-Content-Digest", name)
-	if r.Method == http.MethodGet {
-		w.Write(b)
+	json.Unmarshal(raw, &in)
+	response.Header().Set("Content-Type", in.MediaType)
+	response.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	response.Header().Set("Docker-Content-Digest", name)
+	if request.Method == http.MethodGet {
+		response.Write(raw)
 	}
 }
 
 // refer answers with referrers, in pages of at most 400.
-func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string) {
+func (d *Registry) refer(response http.ResponseWriter, r *http.Request, subject string) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
@@ -226,7 +226,7 @@ func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string)
 			continue
 		}
 		if n := len(index.Manifests); n == 400 {
-			w.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/referrers/%s?last=%s>; rel="next"`, subject,
+			response.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/referrers/%s?last=%s>; rel="next"`, subject,
 				index.Manifests[n-1].Digest))
 			break
 		}
@@ -239,8 +239,8 @@ func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string)
 			index.Manifests = append(index.Manifests, e)
 		}
 	}
-	w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+	response.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
 	var b bytes.Buffer
 	json.NewEncoder(&b).Encode(index)
-	w.Write(b.Bytes())
+	response.Write(b.Bytes())
 }

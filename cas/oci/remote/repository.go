@@ -66,7 +66,7 @@ var Accepted = []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIn
 // A Credential is for a registry: a user and a password, or an identity token.
 type Credential struct{ User, Password, Token string }
 
-// A Repository is one of a registry. It may be used by several goroutines.
+// A Repository is one of a registry. It is safe for concurrent use.
 type Repository struct {
 	HTTP *http.Client // with a guard.Guard and guard.Follow
 

@@ -15,18 +15,18 @@ import (
 )
 
 type approveRun struct {
-	Request string `arg:"" complete:"request" help:"Request to approve, or its first characters."`
+	Request string `arg:"" complete:"pending" help:"Request to approve, or its first characters."`
 }
 
 type denyRun struct {
-	Request string `arg:"" complete:"request" help:"Request to deny, or its first characters."`
+	Request string `arg:"" complete:"pending" help:"Request to deny, or its first characters."`
 	Reason  string `placeholder:"TEXT" help:"Why; the caller gets it."`
 }
 
 // An answer shows the request after the change.
 type answer struct {
-	Request request `json:"request"`
-	Next    string  `json:"next,omitempty"` // the command that resumes the request's thread
+	request
+	Next string `json:"next,omitempty"` // the command that resumes the request's thread
 }
 
 func (c *approveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -47,20 +47,20 @@ func (c *denyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // step records this user's answer to the request whose id begins with id.
 func step(ctx context.Context, a *cli.App, id string, s approval.Step) (cli.Answer, error) {
-	var r *approval.Request
+	var request *approval.Request
 	err := change(ctx, a, func(l *approval.Local) (err error) {
-		if r, err = approval.Find(ctx, l, id); err == nil {
+		if request, err = approval.Find(ctx, l, id); err == nil {
 			s.By = session.User()
-			r, err = l.Do(ctx, r.ID, s)
+			request, err = l.Do(ctx, request.ID, s)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	ans := answer{Request: shown(r)}
-	if r.Thread != "" {
-		ans.Next = fault.Command("rye thread resume", r.Thread)
+	ans := answer{request: shown(request)}
+	if request.Thread != "" {
+		ans.Next = fault.Command("rye thread resume", request.Thread)
 	}
 	return ans, nil
 }
@@ -99,13 +99,12 @@ func Forget(ctx context.Context, a *cli.App, thread, why string) error {
 }
 
 func (x answer) Text(t *cli.Terminal) {
-	r := x.Request
-	t.Printf("%s %s: %s\n", r.State, r.Request, r.Ref)
+	t.Printf("%s %s: %s\n", x.State, x.Request, x.Ref)
 	switch {
-	case r.State != approval.Approved:
+	case x.State != approval.Approved:
 	case x.Next != "":
 		t.Note("the thread continues if its process is waiting; otherwise run: %s", x.Next)
-	case r.Expires != "":
-		t.Note("the call can be made once, until %s", r.Expires)
+	case x.Expires != "":
+		t.Note("the call can be made once, until %s", x.Expires)
 	}
 }

@@ -19,14 +19,14 @@ func Commands() []cli.Command {
 				"a tool that has changed since. An approval that is not used in time expires.\n\nIf the policy says separate: true, another user than the " +
 				"one who made the request must approve it.\n\nExamples:\n\n    rye approve 3f2a9c1e",
 			Aka: []string{"accept", "allow"},
-			New: func() cli.Runner { return new(approveRun) }, Schema: "approve/1", Output: answer{},
+			New: func() cli.Runner { return new(approveRun) }, Schema: "approve/2", Output: answer{},
 		},
 		{
 			Path: "deny", Quiet: true, Group: "run", Help: "Deny a call that waits for an answer.",
 			More: "The call is refused, and the caller gets the reason.\n\nExamples:\n\n    rye deny 3f2a9c1e\n" +
 				"    rye deny 3f2a9c1e --reason \"refund it by hand\"",
 			Aka: []string{"reject", "refuse"},
-			New: func() cli.Runner { return new(denyRun) }, Schema: "deny/1", Output: answer{},
+			New: func() cli.Runner { return new(denyRun) }, Schema: "deny/2", Output: answer{},
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -40,9 +41,10 @@ type request struct {
 	Ref       string         `json:"ref"`
 	Digest    string         `json:"digest,omitempty"`
 	Risk      string         `json:"risk,omitempty"`
-	Asks      string         `json:"asks"` // the question of a gate, or why a call needs approval
+	Derived   string         `json:"risk_derived,omitempty"` // why a tool that declares no risk has this one
+	Asks      string         `json:"asks"`                   // the question of a gate, or why a call needs approval
 	Separate  bool           `json:"separate,omitempty"`
-	Params    map[string]any `json:"params,omitempty"` // only for one open request; secrets are masked
+	Params    map[string]any `json:"params,omitempty"` // until the request has ended; secrets are masked
 	Project   string         `json:"project,omitempty"`
 	Set       string         `json:"set,omitempty"`
 	Principal string         `json:"principal,omitempty"` // the caller
@@ -68,28 +70,31 @@ type logged struct {
 	Line    int64  `json:"line"`
 }
 
-// shown converts a request for an answer. Params and Steps stay empty: they cost a read each.
-func shown(r *approval.Request) request {
+// shown converts a request for an answer. Params and Steps stay empty: they are read from elsewhere.
+func shown(asked *approval.Request) request {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
 		}
 		return t.Format(time.RFC3339)
 	}
-	s := request{Request: r.ID, State: r.State, Kind: r.Kind, Ref: r.Ref, Risk: r.Risk, Asks: r.Asks(),
-		Separate: r.Separate, Project: r.Project, Principal: r.Principal,
-		Tenant: r.Tenant, Thread: r.Thread, Created: at(r.Created), By: r.By, Through: r.Through, Reason: r.Reason,
-		Answered: at(r.Answered), Call: r.Execution, Code: r.Code}
-	if !r.State.Ended() {
-		s.Expires = at(r.Expires)
+	request := request{Request: asked.ID, State: asked.State, Kind: asked.Kind, Ref: asked.Ref, Risk: asked.Risk,
+		Derived:  asked.Derived,
+		Asks:     asked.Asks(),
+		Separate: asked.Separate, Project: asked.Project, Principal: asked.Principal,
+		Tenant: asked.Tenant, Thread: asked.Thread, Created: at(asked.Created), By: asked.By,
+		Through: asked.Through, Reason: asked.Reason,
+		Answered: at(asked.Answered), Call: asked.Execution, Code: asked.Code}
+	if !asked.State.Ended() {
+		request.Expires = at(asked.Expires)
 	}
-	if !r.Digest.IsZero() {
-		s.Digest = r.Digest.String()
+	if !asked.Digest.IsZero() {
+		request.Digest = asked.Digest.String()
 	}
-	if !r.Set.IsZero() {
-		s.Set = r.Set.String()
+	if !asked.Set.IsZero() {
+		request.Set = asked.Set.String()
 	}
-	return s
+	return request
 }
 
 // open opens the requests of this user for reading only. The caller closes it.
@@ -101,8 +106,8 @@ func open(a *cli.App) (*approval.Local, error) {
 	return approval.Open(state.Value, a.Now, nil, nil), nil
 }
 
-func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	requests, err := open(a)
+func (c *listRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	requests, err := open(app)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +121,7 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		if single.Params, err = params(ctx, requests, r); err != nil {
 			return nil, err
 		}
-		if single.Steps, err = steps(ctx, a, r.ID); err != nil {
+		if single.Steps, err = steps(ctx, app, r.ID); err != nil {
 			return nil, err
 		}
 		return listAnswer{[]request{single}, true}, nil
@@ -127,21 +132,25 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	ans := listAnswer{Requests: []request{}}
 	for _, r := range all {
-		ans.Requests = append(ans.Requests, shown(r))
+		row := shown(r)
+		if row.Params, err = params(ctx, requests, r); err != nil {
+			app.Term.Warn("%v", err) // the others can be answered all the same
+		}
+		ans.Requests = append(ans.Requests, row)
 	}
 	if len(all) == 0 {
-		a.Term.Note("no requests")
+		app.Term.Note("no requests")
 	}
 	return ans, nil
 }
 
 // params returns the parameters of a call with secrets masked, or nil if the request has ended: they are deleted
 // then.
-func params(ctx context.Context, l approval.Approvals, r *approval.Request) (map[string]any, error) {
-	if r.State.Ended() {
+func params(ctx context.Context, l approval.Approvals, request *approval.Request) (map[string]any, error) {
+	if request.State.Ended() {
 		return nil, nil
 	}
-	b, err := l.Read(ctx, r.ID, approval.Params)
+	b, err := l.Read(ctx, request.ID, approval.Params)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -150,7 +159,7 @@ func params(ctx context.Context, l approval.Approvals, r *approval.Request) (map
 	}
 	v, err := jcs.Parse(b)
 	if err != nil {
-		return nil, fault.New(fault.Parsing, "can't read the parameters of %s: %v", r.ID, err).From(err)
+		return nil, fault.New(fault.Parsing, "can't read the parameters of %s: %v", request.ID, err).From(err)
 	}
 	masked, _ := redact.New().Value(v).(map[string]any)
 	return masked, nil
@@ -181,28 +190,54 @@ func (x listAnswer) Text(t *cli.Terminal) {
 		x.Requests[0].text(t)
 		return
 	}
-	var rows [][]string
+	var open, answered [][]string
 	for _, r := range x.Requests {
-		rows = append(rows, []string{r.Request, string(r.State), r.Ref, r.Asks, cmp.Or(r.Thread, r.Principal),
-			cmp.Or(r.Expires, r.Answered)})
+		row := []string{r.Request, string(r.State), r.Ref, r.Asks, cmp.Or(r.Thread, r.Principal),
+			cmp.Or(r.Expires, r.Answered), cmp.Or(r.Project, "-"), r.paramsLine()}
+		if r.State == approval.Pending {
+			open = append(open, row)
+		} else {
+			answered = append(answered, row)
+		}
 	}
-	t.Rows(rows)
+	t.Rows(open)
+	if len(answered) > 0 {
+		t.Printf("answered:\n")
+		t.Rows(answered)
+	}
 }
 
-// maxShown is how many bytes of a parameter rye approvals shows.
-const maxShown = 4 << 10
+// maxShown is how many bytes of a parameter rye approvals shows, maxLine of all parameters in a row.
+const (
+	maxShown = 4 << 10
+	maxLine  = 120
+)
 
-func (r *request) text(t *cli.Terminal) {
+// paramsLine returns the parameters as the command line takes them.
+func (r *request) paramsLine() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		text, isText := r.Params[name].(string)
+		if !isText {
+			b, _ := json.Marshal(r.Params[name]) // parsed from JSON, so it can't fail
+			text = string(b)
+		}
+		all = append(all, name+"="+text)
+	}
+	return fault.Clip(strings.Join(all, " "), maxLine)
+}
+
+func (r *request) text(term *cli.Terminal) {
 	line := func(name, value string) {
 		if value != "" {
-			t.Printf("%-10s %s\n", name, value)
+			term.Printf("%-10s %s\n", name, value)
 		}
 	}
 	line("request", r.Request)
 	line("state", string(r.State))
 	line("ref", r.Ref)
 	line("asks", r.Asks)
-	line("risk", r.Risk)
+	line("risk", model.RiskText(r.Risk, r.Derived))
 	line("project", r.Project)
 	line("principal", r.Principal)
 	line("tenant", r.Tenant)
@@ -223,17 +258,18 @@ func (r *request) text(t *cli.Terminal) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		b, _ := json.Marshal(r.Params[name]) // parsed from JSON, so it can't fail
-		t.Printf("  %s: %s\n", name, fault.Clip(string(b), maxShown))
+		term.Printf("  %s: %s\n", name, fault.Clip(string(b), maxShown))
 	}
 }
 
-// CompleteRequests offers the open requests as candidates.
-func CompleteRequests(ctx context.Context, a *cli.App) []cli.Candidate {
+// CompleteRequests offers the open requests, or those without an answer.
+func CompleteRequests(ctx context.Context, a *cli.App, pending bool) []cli.Candidate {
 	l, err := open(a)
 	if err != nil {
 		return nil
 	}
 	defer l.Close()
 	all, _ := approval.List(ctx, l, approval.Filter{Open: true}) // unreadable requests are not offered
+	all = slices.DeleteFunc(all, func(r *approval.Request) bool { return pending && r.State != approval.Pending })
 	return cli.Offer(all, func(r *approval.Request) (string, string) { return r.ID, r.Ref + ": " + string(r.State) })
 }

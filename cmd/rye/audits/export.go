@@ -34,50 +34,50 @@ type auditExportAnswer struct {
 
 func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
 
-func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if a.Term.Json && c.Output == "" {
+func (c *auditExportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if app.Term.Json && c.Output == "" {
 		return nil, fault.New(fault.Validation,
 			"--json needs -o FILE: standard output already gets JSON, one line a call").
 			Try("rye audit export", "rye --json audit export -o audit.jsonl")
 	}
-	dirs, err := Dirs(a)
+	dirs, err := Dirs(app)
 	if err != nil {
 		return nil, err
 	}
-	filter, err := c.filter(a.Now())
+	filter, err := c.filter(app.Now())
 	if err != nil {
 		return nil, err
 	}
 	ans := auditExportAnswer{File: c.Output}
 	write := func(to io.Writer) (err error) {
-		w := bufio.NewWriterSize(to, 64<<10)
+		writer := bufio.NewWriterSize(to, 64<<10)
 		var line []byte
 		ans.Problems, err = EachCall(ctx, dirs.Log, filter, func(r *audit.Record) error {
 			ans.Calls++
 			line = append(r.Append(line[:0]), '\n')
-			_, err := w.Write(line)
+			_, err := writer.Write(line)
 			return err
 		})
 		if err == nil && c.Ref == "" && len(c.Status) == 0 {
-			err = exportSteps(ctx, dirs.Log, filter, w)
+			err = exportSteps(ctx, dirs.Log, filter, writer)
 		}
-		return errors.Join(err, w.Flush())
+		return errors.Join(err, writer.Flush())
 	}
 	if c.Output == "" {
-		err := write(a.Term.Data)
+		err := write(app.Term.Data)
 		if err == nil {
 			err = damaged(ans.Problems)
 		}
-		return nil, errors.Join(a.Term.Data.Flush(), err)
+		return nil, errors.Join(app.Term.Data.Flush(), err)
 	}
-	file, err := paths.ToWrite(a, c.Output)
+	file, err := paths.ToWrite(app, c.Output)
 	if err != nil {
 		return nil, err
 	}
 	if err := osfile.WriteFile(file, 0o600, false, write); err != nil {
 		return nil, err
 	}
-	a.Term.Note("%s", fault.Count(ans.Calls, "call"))
+	app.Term.Note("%s", fault.Count(ans.Calls, "call"))
 	return ans, damaged(ans.Problems)
 }
 
@@ -125,7 +125,7 @@ func (c *auditStatsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	return ans, nil
 }
 
-func (s auditStatsAnswer) Text(t *cli.Terminal) {
+func (s auditStatsAnswer) Text(term *cli.Terminal) {
 	rows := [][]string{{"calls", strconv.FormatInt(s.Calls, 10)}}
 	for _, status := range slices.Sorted(maps.Keys(s.Statuses)) {
 		rows = append(rows, []string{status, strconv.FormatInt(s.Statuses[status], 10)})
@@ -133,13 +133,13 @@ func (s auditStatsAnswer) Text(t *cli.Terminal) {
 	if s.Unfinished > 0 {
 		rows = append(rows, []string{UnfinishedCall, strconv.FormatInt(s.Unfinished, 10)})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 	rows = nil
 	for _, u := range s.Items {
 		rows = append(rows, []string{u.Ref, fault.Count(u.Calls, "call"), fmt.Sprintf("%d not ok", u.NotOK),
 			"took " + tookText(u.Total), "longest " + tookText(u.Longest)})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 // exportSteps writes the steps of requests for approvals. It skips damage, because EachCall has reported it.

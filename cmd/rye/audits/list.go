@@ -21,16 +21,16 @@ type auditListAnswer struct {
 	Problems []*record.Problem `json:"problems"` // damage in the log
 }
 
-func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *auditListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.Last < 1 {
 		return nil, fault.New(fault.Validation, "--last must be at least 1").
 			Try("rye audit export")
 	}
-	dirs, err := Dirs(a)
+	dirs, err := Dirs(app)
 	if err != nil {
 		return nil, err
 	}
-	filter, err := c.filter(a.Now())
+	filter, err := c.filter(app.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	slices.SortFunc(ans.Calls, func(a, b *audit.Record) int { return compare(b, a) })
 	switch {
 	case ans.More:
-		a.Term.Note("more calls match: list them with --last N, or all with rye audit export")
+		app.Term.Note("more calls match: list them with --last N, or all with rye audit export")
 	case len(ans.Calls) == 0 && len(ans.Problems) == 0:
-		a.Term.Note("no calls match")
+		app.Term.Note("no calls match")
 	}
 	return ans, damaged(ans.Problems)
 }

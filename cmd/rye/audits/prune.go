@@ -34,16 +34,16 @@ type auditPruned struct {
 	Export   cas.Digest      `json:"export,omitzero"` // digest of the export file, recorded in the log
 }
 
-func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	before, err := ParsePast("--before", c.Before, a.Now())
+func (c *auditPruneRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	before, err := ParsePast("--before", c.Before, app.Now())
 	if err != nil {
 		return nil, err
 	}
-	dirs, err := Dirs(a)
+	dirs, err := Dirs(app)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := AuditKeys(ctx, a, dirs, nil)
+	keys, err := AuditKeys(ctx, app, dirs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +75,12 @@ func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		}
 	}
 	if old.Kept > 0 {
-		a.Term.Note("kept %s that a running process writes to", fault.Count(int64(old.Kept), "segment"))
+		app.Term.Note("kept %s that a running process writes to", fault.Count(int64(old.Kept), "segment"))
 	}
 	if c.DryRun || found.Head.Line == 0 {
 		return ans, nil
 	}
-	log, _, _, err := dirs.Open(paths.Keys(a), "rye "+cli.ThisVersion().Version, a.Now)
+	log, _, _, err := dirs.Open(paths.Keys(app), "rye "+cli.ThisVersion().Version, app.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (c *auditPruneRun) exported(missing map[cas.Digest]bool) (cas.Digest, error
 	return sum.Digest(), nil
 }
 
-func (p auditPruned) Text(t *cli.Terminal) {
+func (p auditPruned) Text(term *cli.Terminal) {
 	verb := "pruned"
 	if p.DryRun {
 		verb = "would prune"
@@ -135,12 +135,12 @@ func (p auditPruned) Text(t *cli.Terminal) {
 		for _, s := range p.Segments {
 			rows = append(rows, []string{s.Name, fault.Count(s.Calls, "call"), timeText(s.Ended)})
 		}
-		t.Rows(rows)
+		term.Rows(rows)
 	}
 	text := fmt.Sprintf("%s %s with %s before %s, %s", verb, fault.Count(int64(len(p.Segments)), "segment"),
 		fault.Count(p.Calls, "call"), p.Before, cli.ByteSize(float64(p.Bytes)))
 	if !p.Export.IsZero() {
 		text += "; export " + p.Export.String()
 	}
-	t.Printf("%s\n", text)
+	term.Printf("%s\n", text)
 }

@@ -38,7 +38,7 @@ type receiptLine struct {
 }
 
 // verifyReceipts verifies every given receipt and reports all that are invalid. Its error has the gravest code.
-func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, dirs session.AuditDirs,
+func (v *auditVerified) verifyReceipts(ctx context.Context, app *cli.App, dirs session.AuditDirs,
 	run *auditVerifyRun) error {
 	dir := dirs.Receipts
 	if run.Receipts != "" {
@@ -66,7 +66,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, dirs ses
 			line.Code, line.Message = f.Line().Code, f.Text
 			bad = append(bad, f)
 		} else if line.Holds = true; !line.Complete {
-			a.Term.Warn(
+			app.Term.Warn(
 				"some receipts of calls that %s made are missing and not verified: name their directory with --receipts DIR",
 				line.Call.ID)
 		}
@@ -120,14 +120,15 @@ func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, d
 	return err
 }
 
-func (l *receiptLine) text(t *cli.Terminal, verified *auditVerified) {
+func (l *receiptLine) text(term *cli.Terminal, verified *auditVerified) {
 	if !l.Holds {
-		t.Printf("%s  %s  %q: %s\n", t.Stdout.Paint(cli.RoleError, "refused", t.Ascii), string(l.Code), l.File,
+		term.Printf("%s  %s  %q: %s\n", term.Stdout.Paint(cli.RoleError, "refused", term.Ascii), string(l.Code),
+			l.File,
 			l.Message)
 		return
 	}
 	c, o := &l.Call.Call, l.Call.Outcome
-	t.Printf("%s  %q\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), l.File)
+	term.Printf("%s  %q\n", term.Stdout.Paint(cli.RoleGood, "verified", term.Ascii), l.File)
 	rows := [][]string{
 		{"  call", l.Call.ID}, {"  item", c.Ref + "  " + c.Digest.String()},
 		{"  status", fmt.Sprintf("%s, began %s, took %s", status(l.Call), timeText(l.Call.Begin),
@@ -152,5 +153,5 @@ func (l *receiptLine) text(t *cli.Terminal, verified *auditVerified) {
 	}
 	rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s; %s", l.machine.Fingerprint().Short(),
 		verified.voucher(l.machine, l.by))})
-	t.Rows(rows)
+	term.Rows(rows)
 }

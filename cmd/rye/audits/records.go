@@ -83,26 +83,26 @@ type auditFilter struct {
 	Status []string `placeholder:"STATUS" enum:"ok,failed,refused,timeout,cancelled,unfinished" help:"Outcome: ${enum} (repeatable)."`
 }
 
-func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
-	if f.Since, err = ParseMoment("--since", c.Since, now); err != nil {
-		return f, err
+func (c *auditFilter) filter(now time.Time) (filter audit.Filter, err error) {
+	if filter.Since, err = ParseMoment("--since", c.Since, now); err != nil {
+		return filter, err
 	}
-	if f.Until, err = ParseMoment("--until", c.Until, now); err != nil {
-		return f, err
+	if filter.Until, err = ParseMoment("--until", c.Until, now); err != nil {
+		return filter, err
 	}
 	var pattern glob.Glob
 	if c.Ref != "" {
 		if pattern, err = glob.Parse(c.Ref); err != nil {
-			return f, fault.New(fault.Validation, "--ref: %v", err).From(err)
+			return filter, fault.New(fault.Validation, "--ref: %v", err).From(err)
 		}
 	}
 	if c.Ref == "" && len(c.Status) == 0 {
-		return f, nil
+		return filter, nil
 	}
-	f.Match = func(r *audit.Record) bool {
+	filter.Match = func(record *audit.Record) bool {
 		status := UnfinishedCall
-		if r.Outcome != nil {
-			status = r.Outcome.Status
+		if record.Outcome != nil {
+			status = record.Outcome.Status
 		}
 		if len(c.Status) > 0 && !slices.Contains(c.Status, status) {
 			return false
@@ -110,10 +110,10 @@ func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
 		if c.Ref == "" {
 			return true
 		}
-		n, err := glob.ParseName(r.Call.Ref)
+		n, err := glob.ParseName(record.Call.Ref)
 		return err == nil && pattern.Match(n)
 	}
-	return f, nil
+	return filter, nil
 }
 
 // ParseMoment parses a date, a time, or an age before now such as 90m, 12h or 7d.
@@ -193,18 +193,18 @@ func damaged(problems []*record.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	f := fault.New(fault.Integrity, "the audit log is corrupt: %s", problemText(problems[0])).
+	failure := fault.New(fault.Integrity, "the audit log is corrupt: %s", problemText(problems[0])).
 		From(problems[0]).Try("rye audit verify").On("problems", problems)
 	if len(problems) > 1 {
-		f.Text = "the audit log is corrupt in " + fault.Count(int64(len(problems)), "file")
+		failure.Text = "the audit log is corrupt in " + fault.Count(int64(len(problems)), "file")
 		for _, p := range problems[:min(len(problems), MostNamed)] {
-			f.Why = append(f.Why, problemText(p))
+			failure.Why = append(failure.Why, problemText(p))
 		}
 		if more := len(problems) - MostNamed; more > 0 {
-			f.Why = append(f.Why, fmt.Sprintf("and %d more", more))
+			failure.Why = append(failure.Why, fmt.Sprintf("and %d more", more))
 		}
 	}
-	return f.Asked()
+	return failure.Asked()
 }
 
 func problemText(p *record.Problem) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
@@ -123,24 +124,24 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 			Try("rye audit list", "rye audit verify").
 			Because("a call that was pruned is in the export that rye audit verify names").On("call", c.Call)
 	}
-	f := fault.New(fault.Ambiguous, "%q is ambiguous: it matches several calls", c.Call).
+	failure := fault.New(fault.Ambiguous, "%q is ambiguous: it matches several calls", c.Call).
 		On("call", c.Call).On("calls", all)
 	for _, r := range found[:min(len(found), MostNamed)] {
 		at := fmt.Sprintf("%s/%d", r.Position.Segment, r.Position.Line)
-		f.Why = append(f.Why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))
+		failure.Why = append(failure.Why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))
 		if len(exact) == 0 {
 			at = fault.Quote(r.Call.ID)
 		}
-		if len(f.Hint) == 0 {
-			f.Hint = []string{"rye audit show " + at}
+		if len(failure.Hint) == 0 {
+			failure.Hint = []string{"rye audit show " + at}
 		}
 	}
-	return nil, nil, f
+	return nil, nil, failure
 }
 
-func (s auditShowAnswer) Text(t *cli.Terminal) {
-	r, call := s.Call, &s.Call.Call
-	rows := [][]string{{"call", r.ID}, {"item", call.Ref}, {"digest", call.Digest.String()}}
+func (s auditShowAnswer) Text(term *cli.Terminal) {
+	record, call := s.Call, &s.Call.Call
+	rows := [][]string{{"call", record.ID}, {"item", call.Ref}, {"digest", call.Digest.String()}}
 	add := func(name string, values ...string) {
 		if text := strings.Join(values, " "); text != "" {
 			rows = append(rows, []string{name, text})
@@ -155,11 +156,11 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 	add("tenant", call.Tenant)
 	add("called by", call.Parent)
 	add("approval", call.Approval)
-	add("risk", call.Risk)
-	add("status", status(r))
-	add("began", timeText(r.Begin))
-	if o := r.Outcome; o != nil {
-		add("ended", timeText(r.End), "after", tookText(o.Duration))
+	add("risk", model.RiskText(call.Risk, call.Derived))
+	add("status", status(record))
+	add("began", timeText(record.Begin))
+	if o := record.Outcome; o != nil {
+		add("ended", timeText(record.End), "after", tookText(o.Duration))
 		if o.Exit != 0 || o.Signal != "" {
 			add("exit", strconv.Itoa(o.Exit), o.Signal)
 		}
@@ -168,7 +169,7 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 	add("deadline", timeText(call.Deadline))
 	add("limits", numbers(call.Limits)...)
 	add("sandbox", call.Sandbox)
-	if o := r.Outcome; o != nil && o.Sandbox != call.Sandbox {
+	if o := record.Outcome; o != nil && o.Sandbox != call.Sandbox {
 		add("enforced", o.Sandbox)
 	}
 	for _, p := range call.Toolchain {
@@ -189,23 +190,23 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 	add("set", paths.DigestText(call.Set))
 	add("packages", paths.DigestText(call.Packages))
 	add("params", paths.DigestText(call.Params))
-	if o := r.Outcome; o != nil {
+	if o := record.Outcome; o != nil {
 		add("result", paths.DigestText(o.Result))
 		add("receipt", paths.DigestText(o.Receipt))
 	}
-	add("log", fmt.Sprintf("%s/%d/%s", r.Segment, r.Line, r.Sum))
-	t.Rows(rows)
+	add("log", fmt.Sprintf("%s/%d/%s", record.Segment, record.Line, record.Sum))
+	term.Rows(rows)
 	if s.Made == 0 {
 		return
 	}
-	t.Printf("it made %s:\n", fault.Count(s.Made, "call"))
+	term.Printf("it made %s:\n", fault.Count(s.Made, "call"))
 	rows = nil
 	for i := range s.Children {
 		row := row(s.Children[i])
 		row[0] = "  " + row[0]
 		rows = append(rows, row)
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 // ShortAll shortens fingerprints for people. It leaves "builtin" and "dev" unchanged, which are shorter.

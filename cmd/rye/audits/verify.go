@@ -51,7 +51,7 @@ type auditReport struct {
 
 // AuditKeys returns the trusted keys: those of args, or without args this user's keys, RYE_KEY and this machine's
 // keys.
-func AuditKeys(ctx context.Context, a *cli.App, dirs session.AuditDirs, args []string) (lines []AuditKeyLine,
+func AuditKeys(ctx context.Context, app *cli.App, dirs session.AuditDirs, args []string) (lines []AuditKeyLine,
 	err error) {
 	add := func(public key.Public, name string) {
 		for _, l := range lines {
@@ -64,7 +64,7 @@ func AuditKeys(ctx context.Context, a *cli.App, dirs session.AuditDirs, args []s
 		}
 	}
 	for _, arg := range args {
-		public, err := spaces.SignerKey(ctx, a, arg)
+		public, err := spaces.SignerKey(ctx, app, arg)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fault.New(fault.NotFound, "invalid --key %q: no such file, and no key of this name",
 				arg).From(err).Try("rye key list")
@@ -80,7 +80,7 @@ func AuditKeys(ctx context.Context, a *cli.App, dirs session.AuditDirs, args []s
 	if len(args) > 0 {
 		return lines, nil
 	}
-	if dir, err := paths.KeysDir(a); err == nil {
+	if dir, err := paths.KeysDir(app); err == nil {
 		stored, err := dir.List()
 		if err != nil {
 			return nil, err
@@ -89,8 +89,8 @@ func AuditKeys(ctx context.Context, a *cli.App, dirs session.AuditDirs, args []s
 			add(e.Public, e.Name)
 		}
 	}
-	if a.Env(cli.EnvKey) != "" {
-		if public, err := paths.Keys(a).Open(); err == nil {
+	if app.Env(cli.EnvKey) != "" {
+		if public, err := paths.Keys(app).Open(); err == nil {
 			add(public.Public(), cli.EnvKey)
 		}
 	}
@@ -109,26 +109,26 @@ func PublicKeys(lines []AuditKeyLine) (keys []key.Public) {
 	return keys
 }
 
-func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *auditVerifyRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if len(c.Receipt) > 0 && len(c.Seen) > 0 {
 		return nil, fault.New(fault.Validation,
 			"--seen can't be combined with receipts: it verifies the log").
 			Try("rye audit verify "+fault.Quote(c.Receipt[0]), "rye audit verify --seen "+fault.Quote(c.Receipt[0]))
 	}
-	dirs, err := Dirs(a)
+	dirs, err := Dirs(app)
 	if err != nil && (len(c.Receipt) == 0 || len(c.Key) == 0) {
 		return nil, err // a receipt with --key needs no state directory
 	}
 	ans := &auditVerified{Receipts: []receiptLine{}}
-	if ans.Keys, err = AuditKeys(ctx, a, dirs, c.Key); err != nil {
+	if ans.Keys, err = AuditKeys(ctx, app, dirs, c.Key); err != nil {
 		return nil, err
 	}
 	if len(c.Receipt) > 0 {
-		return ans, ans.verifyReceipts(ctx, a, dirs, c)
+		return ans, ans.verifyReceipts(ctx, app, dirs, c)
 	}
 	ans.Log = &auditReport{Dir: dirs.Log, Seen: []record.Position{}}
 	for _, arg := range c.Seen {
-		at, err := seenPosition(a, arg, PublicKeys(ans.Keys))
+		at, err := seenPosition(app, arg, PublicKeys(ans.Keys))
 		if err != nil {
 			return nil, err
 		}
@@ -147,18 +147,18 @@ func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	}
 	for _, m := range found.Machines {
 		if m.By == m.Key && len(c.Key) == 0 {
-			a.Term.Note(
+			app.Term.Note(
 				"machine %s has no voucher from your key, so others can't verify what it signs: rye audit vouch",
 				m.Key.Fingerprint().Short())
 		}
 	}
 	switch {
 	case found.Head.Line == 0:
-		a.Term.Note("no audit log yet")
+		app.Term.Note("no audit log yet")
 	case len(ans.Keys) == 0:
-		a.Term.Warn("no trusted keys: the log's signature is not verified")
+		app.Term.Warn("no trusted keys: the log's signature is not verified")
 	default:
-		a.Term.Note(
+		app.Term.Note(
 			"save this elsewhere; it detects a removed end of the log later: rye audit verify --seen %s",
 			Position(found.Head))
 	}
@@ -209,9 +209,9 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 	return at, nil
 }
 
-func (v *auditVerified) Text(t *cli.Terminal) {
+func (v *auditVerified) Text(term *cli.Terminal) {
 	for _, r := range v.Receipts {
-		r.text(t, v)
+		r.text(term, v)
 	}
 	if v.Log == nil {
 		return
@@ -219,11 +219,11 @@ func (v *auditVerified) Text(t *cli.Terminal) {
 	log := v.Log
 	if len(log.Problems) > 0 {
 		for _, p := range log.Problems {
-			t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleError, "bad", t.Ascii), problemText(p))
+			term.Printf("%s  %s\n", term.Stdout.Paint(cli.RoleError, "bad", term.Ascii), problemText(p))
 		}
 		return
 	}
-	t.Printf("%s  the audit log in %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), log.Dir)
+	term.Printf("%s  the audit log in %s\n", term.Stdout.Paint(cli.RoleGood, "verified", term.Ascii), log.Dir)
 	calls := fault.Count(log.Calls, "call")
 	if log.Unfinished > 0 {
 		calls += fmt.Sprintf(", %d of them unfinished", log.Unfinished)
@@ -257,7 +257,7 @@ func (v *auditVerified) Text(t *cli.Terminal) {
 	if log.Head.Line > 0 {
 		rows = append(rows, []string{"  head", Position(log.Head)})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 // voucher describes the key that vouches for a machine, or says that none was checked.

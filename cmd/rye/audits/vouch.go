@@ -21,17 +21,17 @@ type auditVouchAnswer struct {
 	Name    string `json:"name"`    // local name of that key
 }
 
-func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *auditVouchRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.Name != "" {
 		if err := record.CheckText("name", c.Name); err != nil {
 			return nil, err
 		}
 	}
-	dirs, err := Dirs(a)
+	dirs, err := Dirs(app)
 	if err != nil {
 		return nil, err
 	}
-	user, err := trusts.SigningKey(ctx, a, c.Key)
+	user, err := trusts.SigningKey(ctx, app, c.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := receipt.Enroll(dirs.Machine, own.Public(), c.Name, user.Private, a.Now()); err != nil {
+	if _, err := receipt.Enroll(dirs.Machine, own.Public(), c.Name, user.Private, app.Now()); err != nil {
 		return nil, err
 	}
 	return auditVouchAnswer{own.Public().Fingerprint().String(), user.Public().Fingerprint().String(), user.Name}, nil

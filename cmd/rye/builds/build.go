@@ -27,7 +27,7 @@ type buildRun struct {
 	Why       bool     `help:"Explain why each step runs."`
 	Check     bool     `help:"Run each step twice and compare the outputs."`
 	KeepGoing bool     `name:"keep-going" short:"k" help:"After a failure, run the steps that don't depend on it."`
-	Jobs      int      `short:"j" placeholder:"N" help:"Number of parallel steps; default: one per processor."`
+	Jobs      *int     `short:"j" placeholder:"N" help:"Number of parallel steps; default: one per processor."`
 	DryRun    bool     `name:"dry-run" help:"Show which steps would run; run nothing."`
 	Pinned    bool     `help:"Use locked tools despite changes in the working tree."`
 	Unlocked  bool     `help:"Run without a lock (refused in CI)."`
@@ -55,19 +55,19 @@ type builtStep struct {
 	DurationMS int64    `json:"duration_ms"`
 }
 
-func (b *built) Text(t *cli.Terminal) {
+func (b *built) Text(term *cli.Terminal) {
 	if !b.DryRun {
 		return
 	}
 	for _, s := range b.Steps {
-		t.Printf("%-9s  %s\n", s.State, s.Step)
+		term.Printf("%-9s  %s\n", s.State, s.Step)
 		if b.why {
 			for _, line := range s.Why {
-				t.Printf("           %s\n", line)
+				term.Printf("           %s\n", line)
 			}
 		}
 	}
-	t.Note("dry run: no step was run")
+	term.Note("dry run: no step was run")
 }
 
 // CompleteSteps offers the steps of bundle.yaml.
@@ -83,14 +83,14 @@ func CompleteSteps(a *cli.App) []cli.Candidate {
 	return cli.Offer(r.Build, func(s recipe.Step) (string, string) { return s.Name, s.Tool.String() })
 }
 
-func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if c.Jobs < 0 {
+func (c *buildRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if c.Jobs != nil && *c.Jobs < 1 {
 		return nil, fault.New(fault.Validation, "--jobs must be at least 1")
 	}
 	if c.Check && c.DryRun {
 		return nil, fault.New(fault.Validation, "--check and --dry-run exclude each other: --check runs steps")
 	}
-	root, err := paths.Paths(a).OpenProject()
+	root, err := paths.Paths(app).OpenProject()
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +103,14 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			Try("rye docs build").On("path", filepath.Join(root.Root, recipe.File))
 	}
 	if c.Frozen {
-		a.Globals.Offline = true
+		app.Globals.Offline = true
 	}
-	w := &Building{App: a, Dir: root.Root, Recipe: steps,
+	w := &Building{App: app, Dir: root.Root, Recipe: steps,
 		Mode: session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}}
-	progress := &reporter{term: a.Term, why: c.Why, dry: c.DryRun}
-	w.Options = build.Options{Steps: stepsOf(steps, c.Steps), Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing,
-		DryRun: c.DryRun, Told: progress.report,
+	progress := &reporter{term: app.Term, why: c.Why, dry: c.DryRun}
+	w.Options = build.Options{Steps: stepsOf(steps, c.Steps), Jobs: cli.Value(c.Jobs), Check: c.Check,
+		KeepGoing: c.KeepGoing,
+		DryRun:    c.DryRun, Told: progress.report,
 		Runner: &build.Local{Sink: progress.sink}}
 	result, err := w.Build(ctx)
 	if result == nil {
@@ -119,7 +120,7 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return ans, err
 	}
-	return ans, progress.verdict(a, result)
+	return ans, progress.verdict(app, result)
 }
 
 // stepsOf returns the steps that arguments name. The id or ref of a tool selects all steps that run it, unless a
@@ -167,38 +168,38 @@ type Building struct {
 // Build runs the steps of w.Recipe with the tools of the lock. With an error it may return a result: the steps that
 // were done before.
 func (w *Building) Build(ctx context.Context) (*build.Result, error) {
-	a := w.App
-	store, err := paths.MakeStore(a)
+	app := w.App
+	store, err := paths.MakeStore(app)
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
-	stat := paths.OpenStatCache(a, false)
-	defer stat.Finish(ctx, a)
-	cache, err := buildCache(a)
+	stat := paths.OpenStatCache(app, false)
+	defer stat.Finish(ctx, app)
+	cache, err := buildCache(app)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { cache.Close(context.WithoutCancel(ctx)) }()
-	s, err := runs.Open(ctx, a, w.Mode)
+	opened, err := runs.Open(ctx, app, w.Mode)
 	if err != nil {
 		return nil, noDev(err)
 	}
-	defer s.Close()
+	defer opened.Close()
 	options := w.Options
 	options.Dir, options.Recipe, options.Store, options.Stat, options.Cache = w.Dir, w.Recipe, store, stat.Cache, cache
 	options.Tool = func(ctx context.Context, ref model.Ref) error {
-		_, err := s.Tool(ctx, ref)
-		return noDev(runs.Reworded(a, err))
+		_, err := opened.Tool(ctx, ref)
+		return noDev(runs.Reworded(app, err))
 	}
 	options.Prepare = func(ctx context.Context, step *recipe.Step) (*exec.Plan, error) {
-		return s.Prepare(ctx, stepCall(step))
+		return opened.Prepare(ctx, stepCall(step))
 	}
 	if options.Jobs == 0 {
 		options.Jobs = runtime.NumCPU()
 	}
 	result, err := build.Build(ctx, options)
-	if logged := s.Close(); logged != nil && err == nil {
+	if logged := opened.Close(); logged != nil && err == nil {
 		err = logged
 	}
 	if result != nil {

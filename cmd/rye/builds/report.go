@@ -44,36 +44,36 @@ func (b *reporter) sink(step string) primitive.Sink {
 }
 
 // report prints the outcome of a step, and its output if it failed or --verbose is given.
-func (b *reporter) report(s *build.Report) {
+func (b *reporter) report(report *build.Report) {
 	if b.dry {
 		return
 	}
 	time := ""
-	if s.State == build.Ran || s.State == build.Failed {
-		time = "  " + s.Duration.Round(roundTo).String()
+	if report.State == build.Ran || report.State == build.Failed {
+		time = "  " + report.Duration.Round(roundTo).String()
 	}
 	say := b.term.Note
-	if s.State == build.Unchanged && !b.why {
+	if report.State == build.Unchanged && !b.why {
 		say = b.term.Detail
 	}
-	say("%s  %s%s", fmt.Sprintf("%-9s", s.State), s.Step, time)
-	if b.why || s.State == build.Skipped {
-		for _, line := range s.Why {
+	say("%s  %s%s", fmt.Sprintf("%-9s", report.State), report.Step, time)
+	if b.why || report.State == build.Skipped {
+		for _, line := range report.Why {
 			b.term.Note("           %s", line)
 		}
 	}
-	if s.Note != "" {
-		b.term.Detail("           %s", s.Note)
+	if report.Note != "" {
+		b.term.Detail("           %s", report.Note)
 	}
 	b.mu.Lock()
-	o := b.written[s.Step]
+	o := b.written[report.Step]
 	b.mu.Unlock()
-	if o == nil || s.State != build.Failed && !b.term.Verbose {
+	if o == nil || report.State != build.Failed && !b.term.Verbose {
 		return
 	}
 	for line := range bytes.Lines(o.tail) {
 		text := strings.TrimRight(string(line), "\r\n")
-		if s.State == build.Failed {
+		if report.State == build.Failed {
 			b.term.Say("           ", "%s", []any{text})
 		} else {
 			b.term.Detail("           %s", text)
@@ -83,7 +83,7 @@ func (b *reporter) report(s *build.Report) {
 
 // verdict prints the summary of a build, or returns it as an error if a step failed. The first failed step gives the
 // error its code and text.
-func (b *reporter) verdict(a *cli.App, result *build.Result) error {
+func (b *reporter) verdict(app *cli.App, result *build.Result) error {
 	count := map[build.State]int64{}
 	var failed []*build.Report
 	for _, s := range result.Steps {
@@ -104,9 +104,9 @@ func (b *reporter) verdict(a *cli.App, result *build.Result) error {
 		}
 		return nil
 	}
-	f := b.fault(a, failed[0])
+	f := b.fault(app, failed[0])
 	for _, s := range failed[1:] {
-		f.Why = append(f.Why, fmt.Sprintf("and the step %s: %s", s.Step, b.fault(a, s).Text))
+		f.Why = append(f.Why, fmt.Sprintf("and the step %s: %s", s.Step, b.fault(app, s).Text))
 	}
 	f.Why = append(f.Why, fmt.Sprintf("%s: %s", fault.Count(int64(len(result.Steps)), "step"),
 		strings.Join(parts, ", ")))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
@@ -22,7 +21,7 @@ import (
 )
 
 type bundleExportRun struct {
-	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	Bundle string `arg:"" optional:"" complete:"bundle|path" help:"Bundle; default: the project's."`
 	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE; - for standard output."`
 }
 
@@ -38,11 +37,11 @@ type bundleExport struct {
 
 func (e bundleExport) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
 
-func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if c.Output == "-" && a.Globals.JSON {
+func (c *bundleExportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if c.Output == "-" && app.Globals.JSON {
 		return nil, fault.New(fault.Validation, "\"-o -\" and --json both write to standard output")
 	}
-	work, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +68,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err != nil {
 		return nil, err
 	}
-	progress := a.Progress("writing", found.Bundle.Bytes)
+	progress := app.Progress("writing", found.Bundle.Bytes)
 	defer progress.Done()
 	ans := bundleExport{Bundle: found.Bundle.BundleID, Version: found.Bundle.Version,
 		Manifest: found.Bundle.ID.String(),
@@ -78,15 +77,15 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	write := func(w io.Writer) error {
 		return archive.Write(ctx, io.MultiWriter(w, sum), body, found.Bundle.Signatures,
 			progressGetter{found.Files, progress},
-			signs.SignerKeys(a, found.Bundle.Signatures)...)
+			signs.SignerKeys(app, found.Bundle.Signatures)...)
 	}
 	if c.Output == "-" {
-		return nil, found.Changed(write(a.Term.Data))
+		return nil, found.Changed(write(app.Term.Data))
 	}
 	if ans.File == "" {
-		ans.File = strings.ReplaceAll(ans.Bundle, "/", "-") + "-" + ans.Version + ".tar.zst"
+		ans.File = archive.FileName(ans.Bundle, ans.Version)
 	}
-	file, err := paths.ToWrite(a, ans.File)
+	file, err := paths.ToWrite(app, ans.File)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +97,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	ans.Digest = sum.Digest().String()
 	progress.Done()
-	a.Term.Note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, fault.Count(int64(ans.Files), "file"),
+	app.Term.Note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, fault.Count(int64(ans.Files), "file"),
 		cli.ByteSize(float64(ans.Bytes)))
 	return ans, nil
 }

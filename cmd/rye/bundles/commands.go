@@ -22,6 +22,8 @@ func Commands() []cli.Command {
 				"are put into the store and checked; then their list is signed and written to .ai/bundles/ID/manifest.yaml. Every problem is reported " +
 				"and then nothing is written: each item must be valid and signed by a key that the policy accepts; a file that seems to contain a secret " +
 				"is refused. Unchanged files are not read again, except with --paranoid.\n\n" +
+				"In a directory with plugin.json it signs the plugin, and needs no bundle.yaml (rye docs plugins). It shows what each MCP server runs and " +
+				"may do, asks, and starts the server to pin its tools, unless the plugin is unchanged.\n\n" +
 				"--sign REF signs these items first, as rye sign does. --sign alone signs items that this key signed before and that have changed " +
 				"since: it shows the changes and asks.\n\nExamples:\n\n    rye bundle create\n    rye bundle create acme/deploy --dry-run\n" +
 				"    rye bundle create --sign\n    rye bundle create --sign tool:acme/fetch 'directive:acme/*'",
@@ -39,8 +41,8 @@ func Commands() []cli.Command {
 				"bundle, written by rye bundle attest: it must be about this manifest and signed by a key that may sign the bundle.\n\nA missing " +
 				"required bundle is a warning, and with --closed a failure. A v1 bundle verifies if the policy accepts v1 for its name and its items; " +
 				"its files are checked by digest, and extra files are ignored.\n\nExamples:\n\n    rye bundle verify\n" +
-				"    rye bundle verify acme/deploy --allow-extra\n    rye bundle verify deploy.tar.zst --statement provenance.json --require provenance\n" +
-				"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem --threshold 2\n    rye bundle verify rye/std",
+				"    rye bundle verify acme/deploy --allow-extra\n    rye bundle verify deploy.tar.zst --statement provenance.json \\\n        --require provenance\n" +
+				"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem \\\n        --threshold 2\n    rye bundle verify rye/std",
 			Aka: []string{"bundle check", "bundle audit"},
 			New: func() cli.Runner { return new(BundleVerifyRun) }, Schema: "bundle-verify/1", Output: &BundleReport{},
 		},
@@ -156,7 +158,7 @@ func Commands() []cli.Command {
 			More: "It writes an in-toto statement with SLSA provenance in a DSSE envelope, about this bundle and its bundle.yaml. Without --embed the " +
 				"statement names the manifest's id. --embed writes it beside the project's manifest and adds it there, for rye bundle verify --require " +
 				"provenance. The manifest is then signed again.\n\nExamples:\n\n    rye bundle attest --embed\n" +
-				"    rye bundle attest acme/deploy --builder https://ci.example.com/release -o provenance.json",
+				"    rye bundle attest acme/deploy --builder https://ci.example.com/release \\\n        -o provenance.json",
 			Aka: []string{"attest", "bundle provenance"},
 			New: func() cli.Runner {
 				return new(bundleAttestRun)

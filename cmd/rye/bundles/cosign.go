@@ -10,14 +10,16 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
 type bundleCosignRun struct {
-	Bundle    string   `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	Bundle    string   `arg:"" optional:"" complete:"bundle|path" help:"Bundle; default: the project's."`
 	Statement []string `placeholder:"FILE" sep:"none" complete:"file" help:"Also sign this provenance statement (repeatable)."`
 	trusts.KeyFlag
 }
@@ -54,8 +56,8 @@ func (c bundleCosigned) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	work, found, err := paths.FindBundle(ctx, a, c.Bundle)
+func (c *bundleCosignRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	work, found, err := paths.FindBundle(ctx, app, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -68,15 +70,15 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 			"a bundle in the %s can't be changed: sign it in the project or in the store", found.Where).
 			Try(fault.Command("rye bundle import", c.Bundle))
 	}
-	vouching, err := spaces.OpenVouching(a)
+	vouching, err := spaces.OpenVouching(app)
 	if err != nil {
 		return nil, err
 	}
-	signer, err := trusts.SigningKey(ctx, a, c.Key)
+	signer, err := trusts.SigningKey(ctx, app, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	progress := a.Progress("verifying", 0)
+	progress := app.Progress("verifying", 0)
 	defer progress.Done()
 	change := newChange(work, found, vouching, signer, progress)
 	if err := change.Check(ctx); err != nil {
@@ -97,7 +99,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 			"%q is installed and can't be changed: sign it in the store and install it again", found.ID).
 			Try(again, "rye bundle install "+ans.Manifest)
 	}
-	statements, err := c.statements(a, change)
+	statements, err := c.statements(app, change)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	if ans.Allowed = e.Decision.Allowed; !ans.Allowed {
-		a.Term.Warn("that is not enough: %q %s", doc.Name, e.Decision.Reason())
+		app.Term.Warn("that is not enough: %q %s", doc.Name, e.Decision.Reason())
 	}
 	return ans, nil
 }
@@ -133,11 +135,11 @@ type signedStatement struct {
 // statements signs the files of --statement. It writes nothing.
 func (c *bundleCosignRun) statements(a *cli.App, change *cosign.Change) (all []signedStatement, err error) {
 	for _, name := range c.Statement {
-		s := a.Absolute(cli.Setting{Value: name})
-		if s.Err != nil {
-			return nil, s.Err
+		setting := a.Absolute(cli.Setting{Value: name})
+		if setting.Err != nil {
+			return nil, setting.Err
 		}
-		text, err := osfile.ReadSmall(s.Value, attest.MaxEnvelope)
+		text, err := osfile.ReadSmall(setting.Value, attest.MaxEnvelope)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +147,7 @@ func (c *bundleCosignRun) statements(a *cli.App, change *cosign.Change) (all []s
 		if err != nil {
 			return nil, fault.Wrap(err, "%+q isn't signed: %s", name, err)
 		}
-		all = append(all, signedStatement{signed, s.Value})
+		all = append(all, signedStatement{signed, setting.Value})
 	}
 	return all, nil
 }
@@ -155,5 +157,7 @@ func newChange(work *paths.Workspace, found *find.Found, vouching *spaces.Vouchi
 	progress *cli.Progress) *cosign.Change {
 	vouching.Options.Progress = progress.Reached()
 	return &cosign.Change{Bundle: found, Verify: vouching.Options, Key: signer.Private,
-		Time: work.App.Clock().UTC().Truncate(time.Second), Store: work.OpenStore, Counted: progress.Counted}
+		Keys: func(s manifest.Signatures) []manifest.SignerKey { return signs.SignerKeys(work.App, s) },
+		Time: work.App.Clock().UTC().Truncate(time.Second), Store: work.OpenStore, Counted: progress.Counted,
+		Journal: work.Journal()}
 }

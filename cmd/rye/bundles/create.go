@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
@@ -70,8 +71,8 @@ type BundleCreated struct {
 	Problems   []check.Problem  `json:"problems"`   // after an error among them, no manifest is written
 }
 
-func (c *BundleCreated) Text(t *cli.Terminal) {
-	spaces.PrintProblems(t, c.Problems)
+func (c *BundleCreated) Text(term *cli.Terminal) {
+	spaces.PrintProblems(term, c.Problems)
 	if c.Manifest == "" {
 		return
 	}
@@ -82,9 +83,9 @@ func (c *BundleCreated) Text(t *cli.Terminal) {
 	case c.Written:
 		verb = "made"
 	}
-	t.Printf("%s  %s@%s  %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii), c.Bundle, c.Version, c.Manifest)
+	term.Printf("%s  %s@%s  %s\n", term.Stdout.Paint(cli.RoleGood, verb, term.Ascii), c.Bundle, c.Version, c.Manifest)
 	if !c.DryRun {
-		t.Note("%s: %s, %s, %s", c.File, fault.Count(int64(c.Files), "file"), fault.Count(int64(c.Items), "item"),
+		term.Note("%s: %s, %s, %s", c.File, fault.Count(int64(c.Files), "file"), fault.Count(int64(c.Items), "item"),
 			cli.ByteSize(float64(c.Bytes)))
 	}
 }
@@ -94,35 +95,47 @@ type maker struct {
 	run    *BundleCreateRun
 	app    *cli.App
 	found  *paths.Workspace
+	dir    string         // of the project or the plugin
+	plugin *plugin.Plugin // nil for a project's bundle
 	recipe *recipe.Recipe
 	trust  *trust.Trust
 	key    trusts.Signer
 	store  *disk.Store
 	answer *BundleCreated
 	doc    manifest.Document // the signed manifest, for admitted
+
+	closePlugin func()
 }
 
-func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+// close closes what begin opened.
+func (m *maker) close() {
+	if m.closePlugin != nil {
+		m.closePlugin()
+	}
+	m.found.Close()
+}
+
+func (c *BundleCreateRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if strings.Contains(c.ID, ":") { // a ref, not an id: kong put it into the first argument
 		c.ID, c.Refs = "", append([]string{c.ID}, c.Refs...)
 	}
 	if len(c.Refs) > 0 && !c.Sign {
-		return nil, fault.New(fault.Validation, "%q is only signed with --sign", c.Refs[0]).Try(a.With("--sign"))
+		return nil, fault.New(fault.Validation, "%q is only signed with --sign", c.Refs[0]).Try(app.With("--sign"))
 	}
 	if c.Package != "" {
-		a.Package = c.Package
+		app.Package = c.Package
 	}
-	creation, err := c.begin(ctx, a)
+	creation, err := c.begin(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	defer creation.found.Close()
+	defer creation.close()
 	if c.Sign {
 		if ans, err := creation.signItems(ctx); err != nil {
 			return ans, err
 		}
 		if c.DryRun && len(creation.answer.Signed) > 0 {
-			a.Term.Note("sign these items to check the rest")
+			app.Term.Note("sign these items to check the rest")
 			return creation.answer, nil
 		}
 	}
@@ -130,31 +143,32 @@ func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 // begin opens the workspace and reads the recipe, the policy and the signing key. The caller closes found.
-func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (_ *maker, err error) {
-	work, err := paths.OpenWorkspace(a)
+func (c *BundleCreateRun) begin(ctx context.Context, app *cli.App) (_ *maker, err error) {
+	work, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			work.Close()
-		}
-	}()
-	if work.Root.Root == "" {
-		_, err := paths.Paths(a).OpenProject()
-		return nil, err
-	}
-	creation := &maker{run: c, app: a, found: work, answer: &BundleCreated{DryRun: c.DryRun,
+	creation := &maker{run: c, app: app, found: work, dir: work.Root.Root, answer: &BundleCreated{DryRun: c.DryRun,
 		Signed:   []signs.SignLine{},
 		Problems: []check.Problem{}}}
-	if creation.recipe, err = find.Recipe(work.Root.Root, c.ID, c.Head); err != nil {
+	defer func() {
+		if err != nil {
+			creation.close()
+		}
+	}()
+	if dir := find.PluginDir(paths.Paths(app).Dir); dir != "" && len(dir) >= len(work.Root.Root) {
+		err = creation.readPlugin(dir)
+	} else {
+		err = creation.readRecipe()
+	}
+	if err != nil {
 		return nil, err
 	}
 	creation.answer.Bundle, creation.answer.Version = creation.recipe.ID, creation.recipe.Version
-	if creation.trust, err = paths.OpenTrust(a); err != nil {
+	if creation.trust, err = paths.OpenTrust(app); err != nil {
 		return nil, err
 	}
-	if creation.key, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+	if creation.key, err = trusts.SigningKey(ctx, app, c.Key); err != nil {
 		return nil, err
 	}
 	creation.answer.Key = creation.key.Public().Fingerprint().String()
@@ -168,18 +182,46 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (_ *maker, err 
 	return creation, nil
 }
 
+// readRecipe reads the recipe of the project's bundle.
+func (m *maker) readRecipe() error {
+	if m.dir == "" {
+		_, err := paths.Paths(m.app).OpenProject()
+		return err
+	}
+	found, assumed, err := find.Recipe(m.dir, m.run.ID, m.run.Head)
+	if err != nil {
+		return err
+	}
+	if m.recipe = found; len(assumed) > 0 {
+		m.app.Term.Warn("no %s: assumed %s", recipe.File, strings.Join(assumed, ", "))
+	}
+	return nil
+}
+
 // make checks the files, signs their list and writes the manifest. A dry run does so in a temporary store.
 func (m *maker) make(ctx context.Context) (cli.Answer, error) {
-	a, run := m.app, m.run
+	app, run := m.app, m.run
 	if err := m.current(ctx); err != nil {
 		return nil, err
 	}
-	below, _, err := m.found.Below(ctx, m.recipe.ID, m.recipe.Requires)
+	below, needs, err := m.found.Below(ctx, m.recipe.ID, m.recipe.Requires)
 	if err != nil {
 		return nil, err
 	}
-	cache := paths.OpenStatCache(a, run.Paranoid || run.DryRun)
-	defer cache.Finish(ctx, a)
+	if m.plugin != nil {
+		err := create.CheckServers(os.DirFS(m.dir), m.recipe)
+		if refused, ok := errors.AsType[*create.RefusedError](err); ok {
+			return m.refused(refused)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := m.parts(ctx, bundle.VerifyOptions{Below: below, Needs: needs}); err != nil {
+			return nil, err
+		}
+	}
+	cache := paths.OpenStatCache(app, run.Paranoid || run.DryRun)
+	defer cache.Finish(ctx, app)
 	var memory *create.Memory
 	if run.DryRun {
 		done, err := m.scratch()
@@ -188,15 +230,16 @@ func (m *maker) make(ctx context.Context) (cli.Answer, error) {
 		}
 		defer done()
 	} else if memory, err = m.memory(ctx); err != nil {
-		a.Term.Warn("no cache, so every file is checked: %v", err)
+		app.Term.Warn("no cache, so every file is checked: %v", err)
 	}
-	replaced, _ := find.IsV1(m.found.Root.Root, m.recipe.ID)
-	progress := a.Progress("reading", 0)
+	replaced, _ := find.IsV1(m.dir, m.recipe.ID)
+	progress := app.Progress("reading", 0)
 	defer progress.Done()
 	created, err := create.Create(ctx, create.Options{
-		Dir: m.found.Root.Root, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below,
-		Listed: workspace.Listing(ctx, m.trust, m.found.Root.Root).Listed,
-		Store:  m.store, Sign: m.sign,
+		Dir: m.dir, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below,
+		Listed: workspace.Listing(ctx, m.trust, m.dir).Listed,
+		Keys:   func(s manifest.Signatures) []manifest.SignerKey { return signs.SignerKeys(app, s) },
+		Store:  m.store, Sign: m.sign, Journal: m.found.Journal(),
 		Cache: cache.Cache, Memory: memory, Paranoid: run.Paranoid, DryRun: run.DryRun, Lock: trust.LockPolicy,
 		Progress: progress.Reached(),
 	})
@@ -208,7 +251,7 @@ func (m *maker) make(ctx context.Context) (cli.Answer, error) {
 		return nil, err
 	}
 	m.unused(created.Unused)
-	paths.WarnExtractors(a, created.Warnings)
+	paths.WarnExtractors(app, created.Warnings)
 	cache.Files.Add(int64(len(created.Files)))
 	cache.Read.Add(created.Read)
 	ans := m.answer
@@ -217,7 +260,7 @@ func (m *maker) make(ctx context.Context) (cli.Answer, error) {
 		created.FileList.Bytes
 	ans.Read, ans.Written, ans.Signatures = created.Read, created.Written, len(created.Signatures)
 	if created.Written && replaced {
-		a.Term.Note("replaced the v1 manifest")
+		app.Term.Note("replaced the v1 manifest")
 	}
 	if run.DryRun {
 		return ans, nil
@@ -307,7 +350,7 @@ func (m *maker) memory(ctx context.Context) (*create.Memory, error) {
 			fmt.Fprintf(&under, "%s %s\n", r.BundleID, at.ID)
 		}
 	}
-	sum := cas.Sum([]byte(m.found.Root.Root + "\x00" + m.recipe.ID))
+	sum := cas.Sum([]byte(m.dir + "\x00" + m.recipe.ID))
 	return &create.Memory{Memory: admission.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16]))},
 		Under: cas.Sum(under.Bytes())}, nil
 }
@@ -317,7 +360,7 @@ func (m *maker) current(ctx context.Context) error {
 	if len(m.recipe.Build) == 0 {
 		return nil
 	}
-	building := &builds.Building{App: m.app, Dir: m.found.Root.Root, Recipe: m.recipe,
+	building := &builds.Building{App: m.app, Dir: m.dir, Recipe: m.recipe,
 		Options: build.Options{DryRun: true}}
 	building.Mode.Unlocked = m.app.Env("CI") == "" && m.found.ProjectLock() == nil
 	result, err := building.Build(ctx)
@@ -329,7 +372,7 @@ func (m *maker) current(ctx context.Context) error {
 	if result.OK() {
 		return nil
 	}
-	f := fault.New(fault.Conflict, "outputs of the build steps in bundle.yaml are out of date").
+	failure := fault.New(fault.Conflict, "outputs of the build steps in bundle.yaml are out of date").
 		Permanent().Try("rye build")
 	var stale []string
 	for _, s := range result.Steps {
@@ -337,12 +380,12 @@ func (m *maker) current(ctx context.Context) error {
 		case s.State == build.Unchanged:
 			continue
 		case s.Err != nil:
-			f.Why = append(f.Why, s.Step+": "+fault.Of(s.Err).Text)
+			failure.Why = append(failure.Why, s.Step+": "+fault.Of(s.Err).Text)
 		default:
-			f.Why = append(f.Why, s.Step+": "+builds.FirstOr(s.Why, "not built here before"))
+			failure.Why = append(failure.Why, s.Step+": "+builds.FirstOr(s.Why, "not built here before"))
 		}
 		stale = append(stale, s.Step)
 	}
-	f.Details = map[string]any{"steps": stale}
-	return f
+	failure.Details = map[string]any{"steps": stale}
+	return failure
 }

@@ -14,8 +14,8 @@ import (
 )
 
 type bundleDiffRun struct {
-	From  string `arg:"" name:"a" complete:"bundle" help:"Old bundle."`
-	To    string `arg:"" optional:"" name:"b" complete:"bundle" help:"New bundle; default: the project's."`
+	From  string `arg:"" name:"a" complete:"bundle|path" help:"Old bundle."`
+	To    string `arg:"" optional:"" name:"b" complete:"bundle|path" help:"New bundle; default: the project's."`
 	Check bool   `help:"Exit with 1 on a breaking change."`
 }
 
@@ -43,7 +43,7 @@ func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	ans := &BundleDiff{r}
 	if c.Check && r.Breaking {
 		f := fault.New(fault.VersionMismatch, "breaking change: %s", r.Summary)
-		return ans, f.Asked()
+		return ans, f.Answer()
 	}
 	return ans, nil
 }
@@ -78,30 +78,36 @@ func (d *BundleDiff) Text(t *cli.Terminal) {
 }
 
 // WithItems prints the changes of items, of other files, and the files that could not be compared.
-func (d *BundleDiff) WithItems(t *cli.Terminal) {
+func (d *BundleDiff) WithItems(term *cli.Terminal) {
 	for _, it := range d.Items {
 		version := ""
 		if it.FromVersion != it.ToVersion {
 			version = fmt.Sprintf("  %s -> %s", cmp.Or(it.FromVersion, "none"), cmp.Or(it.ToVersion, "none"))
 		}
-		t.Printf("%s  %s %s%s\n", d.class(t, string(it.Class)), string(it.Change), it.Ref, version)
+		term.Printf("%s  %s %s%s\n", d.class(term, string(it.Class)), string(it.Change), it.Ref, version)
 		for _, s := range it.Shape {
-			t.Printf("    %s\n", change(strings.TrimSpace(s.Kind+" "+s.Path), s.From, s.To))
+			term.Printf("    %s\n", change(strings.TrimSpace(s.Kind+" "+s.Path), s.From, s.To))
+			if s.Note != "" {
+				term.Printf("      %s\n", s.Note)
+			}
 		}
 		for _, f := range it.Fields {
-			t.Printf("    %s\n", change(f.Name, f.From, f.To))
+			term.Printf("    %s\n", change(f.Name, f.From, f.To))
 		}
 		if it.Text != nil {
-			printParts(t, it.Text)
+			printParts(term, it.Text)
 		}
 	}
 	for _, f := range d.Files {
 		if f.Class != "" {
-			t.Printf("%s  %s %s\n", d.class(t, string(f.Class)), string(f.Change), f.Path)
+			term.Printf("%s  %s %s\n", d.class(term, string(f.Class)), string(f.Change), f.Path)
+		}
+		if f.Text != nil {
+			printParts(term, f.Text)
 		}
 	}
 	for _, u := range d.Unread {
-		t.Printf("%s  %s: %s\n", t.Stdout.Paint(cli.RoleWarn, "unread", t.Ascii), u.Ref, u.Why)
+		term.Printf("%s  %s: %s\n", term.Stdout.Paint(cli.RoleWarn, "unread", term.Ascii), u.Ref, u.Why)
 	}
 }
 
@@ -124,22 +130,39 @@ func change(name string, from, to json.RawMessage) string {
 	return fmt.Sprintf("%s: %s -> %s", name, word(from), word(to))
 }
 
-// printParts prints a text diff: [-deleted-] and {+inserted+}.
-func printParts(t *cli.Terminal, text *diff.Text) {
-	var b strings.Builder
+// printLines prints a diff of whole lines, with - before deleted and + before inserted ones.
+func printLines(term *cli.Terminal, text *diff.Text) {
+	for _, p := range text.Parts {
+		if p.Op == diff.Skip {
+			term.Printf("    | …\n")
+		}
+		for line := range strings.Lines(p.Text) {
+			term.Printf("    | %s%s\n", map[diff.Op]string{diff.Delete: "-", diff.Insert: "+", diff.Same: " "}[p.Op],
+				strings.TrimRight(line, "\n"))
+		}
+	}
+}
+
+// printParts prints a text diff: lines, or of prose [-deleted-] and {+inserted+}.
+func printParts(term *cli.Terminal, text *diff.Text) {
+	if text.By == "lines" {
+		printLines(term, text)
+		return
+	}
+	var out strings.Builder
 	for _, p := range text.Parts {
 		switch p.Op {
 		case diff.Delete:
-			b.WriteString("[-" + p.Text + "-]")
+			out.WriteString("[-" + p.Text + "-]")
 		case diff.Insert:
-			b.WriteString("{+" + p.Text + "+}")
+			out.WriteString("{+" + p.Text + "+}")
 		case diff.Skip:
-			b.WriteString("…\n")
+			out.WriteString("…\n")
 		default:
-			b.WriteString(p.Text)
+			out.WriteString(p.Text)
 		}
 	}
-	for line := range strings.Lines(b.String()) {
-		t.Printf("    | %s\n", strings.TrimRight(line, "\n"))
+	for line := range strings.Lines(out.String()) {
+		term.Printf("    | %s\n", strings.TrimRight(line, "\n"))
 	}
 }

@@ -26,7 +26,7 @@ import (
 
 // evidenceFlags are the flags of both commands: the bundle, and where to write the document.
 type evidenceFlags struct {
-	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	Bundle string `arg:"" optional:"" complete:"bundle|path" help:"Bundle; default: the project's."`
 	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE instead of standard output."`
 	Embed  bool   `help:"Add it to the project's bundle and manifest."`
 	trusts.KeyFlag
@@ -60,8 +60,8 @@ func (e bundleEvidence) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *bundleSbomRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	work, found, err := c.open(ctx, a)
+func (c *bundleSbomRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	work, found, err := c.open(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +71,13 @@ func (c *bundleSbomRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		write, name, kind = sbom.SPDX, sbom.SPDXName, bundle.TypeSPDX
 	}
 	var doc bytes.Buffer
-	if err := write(&doc, found.Bundle, sbom.Options{Time: timeOf(a, found.Bundle),
+	if err := write(&doc, found.Bundle, sbom.Options{Time: timeOf(app, found.Bundle),
 		Rye: cli.ThisVersion().Version}); err != nil {
 		return nil, err
 	}
 	var signer trusts.Signer
 	if c.Embed {
-		if signer, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+		if signer, err = trusts.SigningKey(ctx, app, c.Key); err != nil {
 			return nil, err
 		}
 	}
@@ -170,8 +170,8 @@ type bundleAttestRun struct {
 	evidenceFlags
 }
 
-func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	work, found, err := c.open(ctx, a)
+func (c *bundleAttestRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	work, found, err := c.open(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -179,12 +179,12 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if found.Where == find.InBinary {
 		return nil, fault.New(fault.Denied, "can't attest \"rye/std\": it is part of this binary")
 	}
-	signer, err := trusts.SigningKey(ctx, a, c.Key)
+	signer, err := trusts.SigningKey(ctx, app, c.Key)
 	if err != nil {
 		return nil, err
 	}
 	build := provenance.Build{Builder: c.Builder, Invocation: c.Invocation,
-		Finished: a.Clock().UTC().Truncate(time.Second)}
+		Finished: app.Clock().UTC().Truncate(time.Second)}
 	if build.Builder == "" {
 		build.Builder = "urn:rye:key:" + signer.Public().Fingerprint().String()
 	}

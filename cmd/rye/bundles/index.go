@@ -24,27 +24,27 @@ type bundleIndexRun struct {
 // bundleIndexed is the index after the command, and what it changed.
 type bundleIndexed struct{ *publish.Result }
 
-func (i bundleIndexed) Text(t *cli.Terminal) {
+func (i bundleIndexed) Text(term *cli.Terminal) {
 	what := fmt.Sprintf("%s  index:%s, issue %d: %s, %s", i.File, i.Name, i.Counter,
 		fault.Count(int64(i.Bundles), "bundle"), fault.Count(int64(i.Versions), "version"))
 	if !i.Changed {
-		t.Note("unchanged  %s", what)
+		term.Note("unchanged  %s", what)
 		return
 	}
-	t.Printf("wrote  %s\n", what)
+	term.Printf("wrote  %s\n", what)
 	for _, name := range i.Added {
-		t.Printf("  + %s\n", name)
+		term.Printf("  + %s\n", name)
 	}
 	for _, name := range i.Removed {
-		t.Printf("  - %s\n", name)
+		term.Printf("  - %s\n", name)
 	}
 }
 
-func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *bundleIndexRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err := portable.CheckID(c.Name); c.Name != "" && err != nil {
 		return nil, fault.New(fault.Validation, "--name is %q, not a valid id", c.Name).Because(err.Error())
 	}
-	dir := a.Absolute(cli.Setting{Value: c.Dir})
+	dir := app.Absolute(cli.Setting{Value: c.Dir})
 	if dir.Err != nil {
 		return nil, dir.Err
 	}
@@ -52,27 +52,27 @@ func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	work, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
 	}
 	defer work.Close()
-	vouching, err := spaces.OpenVouching(a)
+	vouching, err := spaces.OpenVouching(app)
 	if err != nil {
 		return nil, err
 	}
-	signer, err := trusts.SigningKey(ctx, a, c.Key)
+	signer, err := trusts.SigningKey(ctx, app, c.Key)
 	if err != nil {
 		return nil, err
 	}
 	vouching.Options.Closed = c.Closed
-	progress := a.Progress("verifying", 0)
+	progress := app.Progress("verifying", 0)
 	defer progress.Done()
 	r, err := publish.Publish(ctx, publish.Options{Dir: dir.Value, Shown: c.Dir, Name: c.Name, Expires: expires,
 		Key: signer.Private, Finder: work.Finder(ctx),
-		Verify: vouching.Options, Journal: paths.Lists(a).Journal(), Clock: a.Clock, Counted: progress.Counted,
-		Note: a.Term.Note,
-		Warn: a.Term.Warn})
+		Verify: vouching.Options, Journal: paths.Lists(app).Journal(), Clock: app.Clock, Counted: progress.Counted,
+		Note: app.Term.Note,
+		Warn: app.Term.Warn})
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 // BundleInspectRun is rye bundle inspect. Tools of the library use it too (package functions).
 type BundleInspectRun struct {
-	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	Bundle string `arg:"" optional:"" complete:"bundle|path" help:"Bundle; default: the project's."`
 }
 
 // BundleInspection is the unverified content of a bundle.
@@ -117,11 +117,11 @@ func newBundleInspection(l *find.Found, n *bundle.Inspection) *BundleInspection 
 }
 
 // Text prints what the bundle declares, then everything that it could run, reach or read.
-func (n *BundleInspection) Text(t *cli.Terminal) {
+func (n *BundleInspection) Text(term *cli.Terminal) {
 	if n.Manifest == "" {
 		return
 	}
-	t.Note("not verified: everything here is what the bundle declares")
+	term.Note("not verified: everything here is what the bundle declares")
 	rows := [][]string{{"bundle", n.Bundle + "@" + n.Version}, {"manifest", n.Manifest},
 		{"in", n.Place + " (" + n.Where + ")"}}
 	for _, line := range [][]string{{"description", n.Description}, {"license", n.License},
@@ -145,33 +145,37 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	for _, e := range n.Evidence {
 		rows = append(rows, []string{"evidence", e.Name + " (" + e.Type + ")"})
 	}
-	t.Rows(rows)
-	t.Printf("items\n")
+	term.Rows(rows)
+	term.Printf("items\n")
 	rows = nil
 	for _, it := range n.Items {
-		rows = append(rows, []string{"  " + it.Ref, cmp.Or(it.Version, "-"), cmp.Or(it.Risk, "-"), it.Description})
+		risk := cmp.Or(it.Risk, "-")
+		if it.Derived != "" {
+			risk += " (derived)"
+		}
+		rows = append(rows, []string{"  " + it.Ref, cmp.Or(it.Version, "-"), risk, it.Description})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 	for _, m := range []struct {
 		what string
 		all  []bundle.Mention
 	}{{"can be executed", n.Executable}, {"what runs, or is sent", n.Runs}, {"hosts", n.Hosts},
 		{"paths on the machine", n.Places}, {"secrets", n.Secrets},
 		{"capabilities", n.Capabilities}, {"runs on, from outside", n.Outside}} {
-		PrintMentions(t, m.what, m.all)
+		PrintMentions(term, m.what, m.all)
 	}
 	for _, f := range n.Failures {
-		t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleWarn, "not as it says", t.Ascii), f.Text())
+		term.Printf("%s  %s\n", term.Stdout.Paint(cli.RoleWarn, "not as it says", term.Ascii), f.Text())
 	}
 }
 
 // PrintMentions prints hosts, paths or the like that files mention, each with up to three of the files.
-func PrintMentions(t *cli.Terminal, what string, all []bundle.Mention) {
+func PrintMentions(term *cli.Terminal, what string, all []bundle.Mention) {
 	if len(all) == 0 {
-		t.Printf("%s: none\n", what)
+		term.Printf("%s: none\n", what)
 		return
 	}
-	t.Printf("%s\n", what)
+	term.Printf("%s\n", what)
 	var rows [][]string
 	for _, m := range all {
 		paths := strings.Join(m.Paths[:min(len(m.Paths), 3)], ", ")
@@ -180,5 +184,5 @@ func PrintMentions(t *cli.Terminal, what string, all []bundle.Mention) {
 		}
 		rows = append(rows, []string{"  " + m.What, paths})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }

@@ -24,7 +24,7 @@ import (
 )
 
 type bundleInstallRun struct {
-	Bundle string `arg:"" complete:"bundle" help:"Archive, bundle of the store or project, or digest."`
+	Bundle string `arg:"" complete:"bundle|path" help:"Archive, bundle of the store or project, or digest."`
 	spaces.SignerFlags
 }
 
@@ -135,7 +135,7 @@ func newBundleInstalled(r *bundle.Report, before *install.Installed) bundleInsta
 }
 
 type bundleRemoveRun struct {
-	Bundle string `arg:"" complete:"bundle" help:"Installed bundle's id, or a stored bundle's digest."`
+	Bundle string `arg:"" complete:"installed" help:"Installed bundle's id, or a stored bundle's digest."`
 }
 
 type bundleRemoved struct {
@@ -150,8 +150,8 @@ func (r bundleRemoved) Text(t *cli.Terminal) {
 	t.Printf("removed  %s@%s  %s\n", r.Bundle, r.Version, r.Where)
 }
 
-func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	work, err := paths.OpenWorkspace(a)
+func (c *bundleRemoveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	work, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if n := len(at.Previous); n > 0 {
 		question += fmt.Sprintf(" and the %s before it", fault.Count(int64(n), "version"))
 	}
-	if err := a.Confirm(ctx, question+"?"); err != nil {
+	if err := app.Confirm(ctx, question+"?"); err != nil {
 		return nil, err
 	}
 	if _, err := work.OpenStore(true); err != nil {
@@ -235,29 +235,42 @@ func (c *bundleRemoveRun) forget(ctx context.Context, work *paths.Workspace) (cl
 }
 
 type bundleRollbackRun struct {
-	Bundle string `arg:"" complete:"bundle" help:"Installed bundle's id."`
+	Bundle string `arg:"" complete:"installed" help:"Installed bundle's id."`
 	To     string `arg:"" optional:"" name:"version" complete:"version" help:"Version, or digest of its manifest."`
 	spaces.SignerFlags
 }
 
-// CompleteVersions offers the earlier versions of installed bundles.
-func CompleteVersions(ctx context.Context, a *cli.App) (out []cli.Candidate) {
+// CompleteInstalled offers the ids of installed bundles.
+func CompleteInstalled(ctx context.Context, a *cli.App) []cli.Candidate {
+	return cli.Offer(allInstalled(ctx, a), func(at *install.Installed) (string, string) {
+		return at.BundleID, at.Version
+	})
+}
+
+// CompleteVersions offers the earlier versions of the installed bundle that args names.
+func CompleteVersions(ctx context.Context, a *cli.App, args []string) (out []cli.Candidate) {
+	for _, at := range allInstalled(ctx, a) {
+		if slices.Contains(args, at.BundleID) {
+			out = append(out, cli.Offer(at.Previous, func(v install.Version) (string, string) {
+				return v.Version, at.BundleID + " " + v.ID.Short()
+			})...)
+		}
+	}
+	return out
+}
+
+func allInstalled(ctx context.Context, a *cli.App) []*install.Installed {
 	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil
 	}
 	defer b.Close()
 	all, _ := b.Finder(ctx).AllInstalled(ctx)
-	for _, at := range all {
-		out = append(out, cli.Offer(at.Previous, func(v install.Version) (string, string) {
-			return v.Version, at.BundleID + " " + v.ID.Short()
-		})...)
-	}
-	return out
+	return all
 }
 
-func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	work, vouching, err := c.Open(ctx, a)
+func (c *bundleRollbackRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	work, vouching, err := c.Open(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +287,7 @@ func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, er
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("roll %s back from %s to %s?", at.BundleID, at.Version,
+	if err := app.Confirm(ctx, fmt.Sprintf("roll %s back from %s to %s?", at.BundleID, at.Version,
 		to.Version)); err != nil {
 		return nil, err
 	}
@@ -289,7 +302,7 @@ func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, er
 	if space, _, err = vouching.Space(ctx, work, old.FileList); err != nil {
 		return nil, err
 	}
-	progress := a.Progress("verifying", old.Bytes)
+	progress := app.Progress("verifying", old.Bytes)
 	defer progress.Done()
 	vouching.Options.Progress = progress.Reached()
 	r, err := space.Rollback(ctx, c.Bundle, to.ID, vouching.Options)
@@ -310,22 +323,22 @@ func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, erro
 			fit = append(fit, p)
 		}
 	}
-	var f *fault.Error
+	var failure *fault.Error
 	switch {
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:
-		f = fault.New(fault.Ambiguous, "%s@%s is ambiguous: give the digest of one of these bundles",
+		failure = fault.New(fault.Ambiguous, "%s@%s is ambiguous: give the digest of one of these bundles",
 			at.BundleID, c.To)
 	case c.To == at.Version || c.To == at.ID.String():
-		f = fault.New(fault.Validation, "%s@%s is already installed", at.BundleID, at.Version)
+		failure = fault.New(fault.Validation, "%s@%s is already installed", at.BundleID, at.Version)
 	case c.To == "":
-		f = fault.New(fault.NotFound, "no version of %q before %s was installed", at.BundleID, at.Version)
+		failure = fault.New(fault.NotFound, "no version of %q before %s was installed", at.BundleID, at.Version)
 	default:
-		f = fault.New(fault.NotFound, "%q was never installed as %q", at.BundleID, c.To)
+		failure = fault.New(fault.NotFound, "%q was never installed as %q", at.BundleID, c.To)
 	}
 	for _, p := range at.Previous {
-		f.Because(p.Version + "  " + p.ID.String())
+		failure.Because(p.Version + "  " + p.ID.String())
 	}
-	return install.Version{}, f.On("bundle", at.BundleID)
+	return install.Version{}, failure.On("bundle", at.BundleID)
 }

@@ -31,7 +31,7 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	return BundleList{lines}, err
 }
 
-func (l BundleList) Text(t *cli.Terminal) {
+func (l BundleList) Text(term *cli.Terminal) {
 	var rows [][]string
 	for _, line := range l.Bundles {
 		if line.Error != "" {
@@ -56,5 +56,5 @@ func (l BundleList) Text(t *cli.Terminal) {
 		rows = append(rows, []string{line.Bundle, line.Version, line.Manifest[len("blake3:"):][:12], line.Where,
 			words})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -49,18 +50,32 @@ func (m *maker) refused(refusal *create.RefusedError) (cli.Answer, error) {
 			same = fault.Validation
 		}
 	}
-	f := fault.New(same, "the bundle %q is refused: %s", m.recipe.ID, fault.Count(int64(n), "problem")).From(refusal)
+	failure := fault.New(same, "the bundle %q is refused: %s", m.recipe.ID,
+		fault.Count(int64(n), "problem")).From(refusal)
 	if empty && len(m.recipe.Include) == 0 {
-		f.Why = append(f.Why,
+		failure.Why = append(failure.Why,
 			fmt.Sprintf("without include, a bundle contains the items with the id %q or below it, such as tool:%s/run",
 				m.recipe.ID, m.recipe.ID),
 			"to include others, write "+recipe.File+":", "id: "+m.recipe.ID, "version: "+m.recipe.Version,
 			"include: [\".ai/**\"]")
 	}
 	if slices.Sort(secrets); len(secrets) > 0 {
-		f.Why = append(f.Why, "if it is not a secret, allow it in "+recipe.File+":", "allow-secret:")
-		for _, path := range slices.Compact(secrets) {
-			f.Why = append(f.Why, fmt.Sprintf("  %q: WHY IT MAY BE THERE", path))
+		in, open, shut := recipe.File, "allow-secret:", ""
+		if m.plugin != nil {
+			in, open, shut = plugin.ManifestFile, `"extensions": {"`+plugin.Namespace+`": {"allow-secret": {`, "}}}"
+		}
+		failure.Why = append(failure.Why, "if it is not a secret, allow it in "+in+":", open)
+		for i, path := range slices.Compact(secrets) {
+			line := fmt.Sprintf("  %q: WHY IT MAY BE THERE", path)
+			if m.plugin != nil {
+				if line = fmt.Sprintf("  %q: \"WHY IT MAY BE THERE\"", path); i > 0 {
+					failure.Why[len(failure.Why)-1] += ","
+				}
+			}
+			failure.Why = append(failure.Why, line)
+		}
+		if shut != "" {
+			failure.Why = append(failure.Why, shut)
 		}
 	}
 	if slices.Sort(unsigned); len(unsigned) > 0 {
@@ -70,16 +85,17 @@ func (m *maker) refused(refusal *create.RefusedError) (cli.Answer, error) {
 		for _, ref := range unsigned[:min(len(unsigned), most)] {
 			refs = append(refs, fault.Quote(ref))
 		}
-		f.Hint = append(f.Hint, "rye bundle create --sign "+strings.Join(refs, " "))
+		failure.Hint = append(failure.Hint, "rye bundle create --sign "+strings.Join(refs, " "))
 		if len(unsigned) > most {
-			f.Hint = append(f.Hint, "rye sign --all")
+			failure.Hint = append(failure.Hint, "rye sign --all")
 		}
 	}
 	if slices.Sort(below); len(below) > 0 {
 		below = slices.Compact(below)
-		f.Hint = append(f.Hint, "rye sign "+strings.Join(below[:min(len(below), fault.MaxLines)], " ")+" --key OTHER")
+		failure.Hint = append(failure.Hint, "rye sign "+strings.Join(below[:min(len(below), fault.MaxLines)],
+			" ")+" --key OTHER")
 	}
-	return m.answer, f
+	return m.answer, failure
 }
 
 // unused adds a warning for each pattern of bundle.yaml that matches nothing.
@@ -92,12 +108,12 @@ func (m *maker) unused(all []*recipe.UnusedError) {
 }
 
 // problem converts a problem into lines of the answer: one for each error of an invalid item, else one.
-func (m *maker) problem(p *create.Problem) {
-	at := check.Problem{Severity: check.Error, Ref: p.Ref, Space: find.InProject, File: p.Path}
+func (m *maker) problem(problem *create.Problem) {
+	at := check.Problem{Severity: check.Error, Ref: problem.Ref, Space: find.InProject, File: problem.Path}
 	if at.File == "" {
 		at.File = recipe.File
 	}
-	if invalid, ok := errors.AsType[*create.InvalidError](p.Err); ok {
+	if invalid, ok := errors.AsType[*create.InvalidError](problem.Err); ok {
 		for _, v := range invalid.Problems {
 			l := at
 			if v.Warning {
@@ -108,19 +124,19 @@ func (m *maker) problem(p *create.Problem) {
 		}
 		return
 	}
-	f := fault.Of(p.Err)
+	f := fault.Of(problem.Err)
 	at.Code, at.Message = f.Line().Code, f.Text
 	if at.Code == fault.Unknown {
 		at.Code = fault.Validation
 	}
-	if errors.Is(p.Err, create.ErrEntrypoint) {
+	if errors.Is(problem.Err, create.ErrEntrypoint) {
 		at.Field, at.Message = "entrypoint", fmt.Sprintf("the entrypoint %q is not an item of the bundle",
 			m.recipe.Entrypoint)
 	}
-	if e, ok := errors.AsType[*recipe.UnusedError](p.Err); ok {
+	if e, ok := errors.AsType[*recipe.UnusedError](problem.Err); ok {
 		at.Line, at.Column, at.Field = e.Line, e.Column, e.Field
 	}
-	if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
+	if s, ok := errors.AsType[*create.SecretError](problem.Err); ok {
 		at.Line, at.Column, at.Message = s.Line, s.Column,
 			fmt.Sprintf("looks like a secret (%s): %s", s.Rule, s.Excerpt)
 		if s.Line == 0 {

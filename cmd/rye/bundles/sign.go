@@ -40,7 +40,7 @@ func (m *maker) signItems(ctx context.Context) (cli.Answer, error) {
 // previous returns the last manifest of the bundle if the policy admits it, else nil. It lists the digests of the
 // items as they were signed.
 func (m *maker) previous() *bundle.Bundle {
-	old, err := find.ReadManifest(m.found.Root.Root, m.recipe.ID)
+	old, err := find.ReadManifest(m.dir, m.recipe.ID)
 	if err != nil {
 		return nil
 	}

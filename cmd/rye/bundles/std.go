@@ -14,12 +14,12 @@ import (
 )
 
 // library verifies rye/std: its files against its manifest, and its items against the policy if one exists.
-func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, found *find.Found) (cli.Answer, error) {
+func (c *BundleVerifyRun) library(ctx context.Context, app *cli.App, found *find.Found) (cli.Answer, error) {
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
 		return nil, fault.New(fault.Validation, "%q is part of this binary and has no other signer",
 			find.LibraryID).Try("rye bundle verify " + find.LibraryID)
 	}
-	t, err := paths.OpenTrust(a)
+	t, err := paths.OpenTrust(app)
 	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
@@ -31,5 +31,5 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, found *find.F
 	if ans.Extra = c.AllowExtra; r.OK() {
 		ans.Trust = "builtin"
 	}
-	return c.answer(a, ans, r.Failures)
+	return c.answer(app, ans, r.Failures)
 }

@@ -25,7 +25,7 @@ import (
 
 // BundleVerifyRun is rye bundle verify. Tools of the library use it too (package functions).
 type BundleVerifyRun struct {
-	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	Bundle     string   `arg:"" optional:"" complete:"bundle|path" help:"Bundle; default: the project's."`
 	AllowExtra bool     `name:"allow-extra" help:"Allow files that are not in the bundle."`
 	Closed     bool     `help:"Fail if a required bundle is missing."`
 	Require    []string `placeholder:"EVIDENCE" help:"Required evidence: sbom, provenance."`
@@ -78,13 +78,13 @@ func (c *BundleVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	return signs.Meet(ctx, a, c.Bundle, c.Signer, func() (cli.Answer, error) { return c.verify(ctx, a) })
 }
 
-func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *BundleVerifyRun) verify(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	for _, want := range c.Require {
 		if want != bundle.SBOM && want != bundle.Provenance {
 			return nil, items.Unknown("evidence", want, []string{bundle.SBOM, bundle.Provenance})
 		}
 	}
-	work, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +94,9 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 		return nil, err
 	}
 	if found.Where == find.InBinary {
-		return c.library(ctx, a, found)
+		return c.library(ctx, app, found)
 	}
-	vouching, err := c.Vouching(ctx, a)
+	vouching, err := c.Vouching(ctx, app)
 	if err != nil {
 		f := fault.Of(err)
 		if len(c.Signer) > 0 || c.Threshold != nil {
@@ -107,10 +107,10 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 	if found.V1 != nil {
 		return c.verifyV1(ctx, work, found, vouching)
 	}
-	if vouching.Options.Statements, err = c.statements(a); err != nil {
+	if vouching.Options.Statements, err = c.statements(app); err != nil {
 		return nil, err
 	}
-	progress := a.Progress("verifying", found.Size())
+	progress := app.Progress("verifying", found.Size())
 	defer progress.Done()
 	if found.Where != find.InArchive { // progress.Counted counts an archive while it is read
 		vouching.Options.Progress = progress.Reached()
@@ -126,7 +126,7 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 	progress.Done()
 	ans := newBundleReport(found, vouching, report)
 	ans.Extra = c.AllowExtra
-	return c.answer(a, ans, report.Failures)
+	return c.answer(app, ans, report.Failures)
 }
 
 // statements reads the files of --statement.
@@ -252,17 +252,18 @@ func (r *BundleReport) name() string {
 }
 
 // Text prints the failures, or else what was checked and which signers and rule admit the bundle.
-func (r *BundleReport) Text(t *cli.Terminal) {
+func (r *BundleReport) Text(term *cli.Terminal) {
 	if !r.Allowed {
 		for _, f := range r.Failures {
-			t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleError, "refused", t.Ascii), string(f.Code), f.Text())
+			term.Printf("%s  %s  %s\n", term.Stdout.Paint(cli.RoleError, "refused", term.Ascii), string(f.Code),
+				f.Text())
 			for _, line := range f.Compared() {
-				t.Printf("         %s\n", line)
+				term.Printf("         %s\n", line)
 			}
 		}
 		return
 	}
-	t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), r.name())
+	term.Printf("%s  %s\n", term.Stdout.Paint(cli.RoleGood, "verified", term.Ascii), r.name())
 	files := fmt.Sprintf("%s, %s: each ", fault.Count(r.Files, "file"), cli.ByteSize(float64(r.Bytes)))
 	rows := [][]string{{"  manifest", r.Manifest}}
 	switch {
@@ -318,7 +319,7 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	if r.Expires != "" {
 		rows = append(rows, []string{"  expires", r.Expires})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 // itemWords describes the items: how many each key has signed.

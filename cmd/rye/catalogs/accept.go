@@ -3,6 +3,7 @@ package catalogs
 import (
 	"cmp"
 	"context"
+	"os"
 	"slices"
 
 	"github.com/rye-build/rye/ai"
@@ -35,36 +36,37 @@ type Accepted struct {
 }
 
 // Text implements cli.Answer.
-func (x *Accepted) Text(t *cli.Terminal) {
+func (x *Accepted) Text(term *cli.Terminal) {
 	if x.DryRun {
 		for i := range x.Tools {
 			for _, line := range changeLines(&x.Tools[i]) {
-				t.Printf("%s\n", line)
+				term.Printf("%s\n", line)
 			}
 		}
 		return
 	}
 	for _, ref := range x.Written {
-		t.Printf("wrote %s\n", ref)
+		term.Printf("wrote %s\n", ref)
 	}
 	for _, ref := range x.Removed {
-		t.Printf("removed %s\n", ref)
+		term.Printf("removed %s\n", ref)
 	}
 	for i, name := range x.Left {
-		t.Note("still quarantined: %s: %s", cut(name, maxName), x.left[i])
+		term.Note("still quarantined: %s: %s", cut(name, maxName), x.left[i])
 	}
 	if len(x.Written)+len(x.Removed) > 0 {
-		t.Note("signed with %s; next: %s", paths.Short(x.Key), x.next)
+		term.Note("signed with %s; next: %s", paths.Short(x.Key), x.next)
 	}
 }
 
-func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, server, err := openServer(ctx, a, c.Name)
+func (c *acceptRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, server, err := openServer(ctx, app, c.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer view.Close()
-	if err := edit.CheckWritable(server.Item); err != nil {
+	space, err := view.target(server)
+	if err != nil {
 		return nil, err
 	}
 	known, changes, err := view.changes(server)
@@ -75,11 +77,11 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, fault.New(fault.Conflict, "the server %q has not been asked since its item was written", c.Name).
 			Try(fault.Command("rye mcp refresh", c.Name)).On("name", c.Name)
 	}
-	signer, err := trusts.SigningKey(ctx, a, c.Key)
+	signer, err := trusts.SigningKey(ctx, app, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	st, err := stage(ctx, a)
+	st, err := Stage(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +89,11 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := st.Copy(ctx, view.Editor, server.Item); err != nil {
 		return nil, err
 	}
-	st.CheckStubs(server.Name, server.Spec, changes)
+	st.CheckStubs(server.At, server.Spec, changes)
 	ans := &Accepted{Name: c.Name, Key: signer.Public().Fingerprint().String(), Tools: []catalog.Change{},
 		Written: []string{}, Removed: []string{},
-		Left: []string{}, DryRun: c.DryRun, next: view.next(server.Item.Space, server.Name)}
-	accepted, err := c.choose(changes, ans)
+		Left: []string{}, DryRun: c.DryRun, next: view.next(space, server.At)}
+	accepted, err := c.choose(changes, space, ans)
 	if err != nil {
 		return nil, err
 	}
@@ -99,23 +101,44 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Tools = append(ans.Tools, *ch)
 	}
 	if len(accepted) == 0 {
-		a.Term.Note("nothing to accept")
+		app.Term.Note("nothing to accept")
 		return ans, nil
 	}
 	if c.DryRun {
 		return ans, nil
 	}
 	for _, ch := range accepted {
-		sayLines(a, changeLines(ch))
+		sayLines(app, changeLines(ch))
 	}
-	if err := a.Confirm(ctx, "Accept and sign this?"); err != nil {
+	if err := app.Confirm(ctx, "Accept and sign this?"); err != nil {
 		return nil, err
 	}
-	return ans, c.write(ctx, a, view, server, st, accepted, ans, catalog.Key{Private: signer.Private, Now: a.Clock})
+	if err := c.write(ctx, app, view, server, space, st, accepted, ans,
+		catalog.Key{Private: signer.Private, Now: app.Clock}); err != nil {
+		return nil, err
+	}
+	return ans, nil
+}
+
+// in reports whether an item is in a space, which may be missing on disk.
+func in(space *ai.Space, it *ai.Item) bool { return it.Space.Dir == space.Dir }
+
+// target returns the space that accepted tools are written to: that of the server's item, or the project for the
+// server of a plugin that is a bundle.
+func (o *opened) target(server *catalog.Server) (*ai.Space, error) {
+	switch {
+	case server.At.Plugin == "" || server.Item.Space.Level != ai.System:
+		return server.Item.Space, edit.CheckWritable(server.Item)
+	case o.Project != nil:
+		return o.Project, nil
+	}
+	dir := o.Root.DotAI()
+	return &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: dir, FS: os.DirFS(dir)}, nil
 }
 
 // choose returns the changes to accept: the named ones, or all that need no name. A critical change needs its name.
-func (c *acceptRun) choose(changes []catalog.Change, ans *Accepted) (accepted []*catalog.Change, err error) {
+func (c *acceptRun) choose(changes []catalog.Change, space *ai.Space,
+	ans *Accepted) (accepted []*catalog.Change, err error) {
 	for _, name := range c.Tools {
 		if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return calls(name, ch.Tool, ch.Ref) }) {
 			return nil, noTool(c.Name, name)
@@ -126,6 +149,9 @@ func (c *acceptRun) choose(changes []catalog.Change, ans *Accepted) (accepted []
 		named := slices.ContainsFunc(c.Tools, func(name string) bool { return calls(name, ch.Tool, ch.Ref) })
 		switch {
 		case ch.State == catalog.Same || len(c.Tools) > 0 && !named:
+		case ch.State == catalog.Removed && !in(space, ch.Pinned().Item):
+			ans.Left = append(ans.Left, ch.Tool)
+			ans.left = append(ans.left, "its item is part of the plugin")
 		case ch.Refused != "" && named:
 			return nil, fault.New(fault.Validation, "%s", ch.Refused).On("tool", ch.Tool)
 		case ch.Refused != "" || ch.Critical() && !named:
@@ -140,10 +166,9 @@ func (c *acceptRun) choose(changes []catalog.Change, ans *Accepted) (accepted []
 
 // write writes and signs exactly the changes that were shown. It fails if an item differs from the one that they
 // were compared with.
-func (c *acceptRun) write(ctx context.Context, a *cli.App, view *opened, server *catalog.Server, st *catalog.Stage,
-	accepted []*catalog.Change, ans *Accepted, signer catalog.Key) error {
-	space := server.Item.Space
-	unlock, err := paths.Alone(ctx, a, space.Level == ai.User)
+func (c *acceptRun) write(ctx context.Context, app *cli.App, view *opened, server *catalog.Server, space *ai.Space,
+	st *catalog.Stage, accepted []*catalog.Change, ans *Accepted, signer catalog.Key) error {
+	unlock, err := paths.Alone(ctx, app, space.Level == ai.User)
 	if err != nil {
 		return err
 	}
@@ -154,15 +179,15 @@ func (c *acceptRun) write(ctx context.Context, a *cli.App, view *opened, server 
 		if ch.State != catalog.Removed {
 			write = append(write, ch)
 		}
-		if p := ch.Pinned(); p != nil {
+		if p := ch.Pinned(); p != nil && in(space, p.Item) {
 			replaced[p.Item.Ref.String()] = p.Item
 		}
 	}
-	all, err := st.Stubs(ctx, server.Name, server.Spec, write, signer)
+	all, err := st.Stubs(ctx, server.At, server.Spec, write, signer)
 	if err != nil {
 		return err
 	}
-	if err := catalog.Install(ctx, space, nil, all, replaced, a.Now()); err != nil {
+	if err := catalog.Install(ctx, space, nil, all, replaced, app.Now()); err != nil {
 		return err
 	}
 	for _, it := range all {

@@ -15,6 +15,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/exec/catalog/launcher"
+	"github.com/rye-build/rye/lock/packages"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -24,7 +26,7 @@ type addRun struct {
 	Command []string `arg:"" optional:"" name:"command" help:"Program and arguments of a server on stdio, after --."`
 	Stdio   bool     `help:"The server is a program (the default with a command)."`
 	HTTP    string   `name:"http" placeholder:"URL" help:"Address of a server that is reached by HTTP."`
-	NPM     string   `name:"npm" placeholder:"PKG@VERSION" help:"Run a program of an npm package, pinned with its dependencies."`
+	NPM     string   `name:"npm" placeholder:"PKG[@VERSION]" help:"Run a program of an npm package, pinned with its dependencies."`
 
 	PackageLock string `placeholder:"FILE" complete:"file" help:"Use this package-lock.json instead of running npm."`
 
@@ -34,14 +36,15 @@ type addRun struct {
 	Secret  []string `placeholder:"NAME[=VAR]" sep:"none" help:"Pass it a secret as a variable (repeatable)."`
 	Env     []string `placeholder:"NAME=VALUE" sep:"none" help:"Set a variable (repeatable)."`
 	Header  []string `placeholder:"LINE" sep:"none" help:"Send a header with each request (repeatable)."`
-	Timeout int      `placeholder:"SECONDS" help:"Time limit of a call."`
+	Timeout *int     `placeholder:"SECONDS" help:"Time limit of a call."`
 	Scope   string   `enum:"project,user" default:"project" help:"Where to write the items: project or user."`
 	DryRun  bool     `help:"Show what it would run; start and write nothing."`
 
 	AcceptCritical bool `help:"Add it despite critical warnings about the server itself."`
 	trusts.KeyFlag
 
-	pack *catalog.Package // of --npm
+	pack   *launcher.Package // that npx, npm exec, uvx or --npm names
+	beside []catalog.Beside  // the files to write next to the server's item
 }
 
 // Added describes the added server, its tools and the items that were written.
@@ -58,47 +61,56 @@ type Added struct {
 }
 
 // Text implements cli.Answer.
-func (x *Added) Text(t *cli.Terminal) {
+func (x *Added) Text(term *cli.Terminal) {
 	if x.DryRun {
-		t.Printf("%s\n", x.Server.Ref)
-		t.Rows(x.Server.rows())
+		term.Printf("%s\n", x.Server.Ref)
+		term.Rows(x.Server.rows())
 		return
 	}
 	for _, ref := range x.Written {
-		t.Printf("wrote %s\n", ref)
+		term.Printf("wrote %s\n", ref)
 	}
 	for i := range x.Tools {
 		if c := &x.Tools[i]; slices.Contains(x.Quarantined, c.Tool) {
-			t.Note("quarantined %s: %s", cut(c.Tool, maxName), acceptCommand(x.name, c))
+			term.Note("quarantined %s: %s", cut(c.Tool, maxName), acceptCommand(x.name, c))
 		}
 	}
-	t.Note("signed with %s; next: %s", paths.Short(x.Key), x.next)
+	term.Note("signed with %s; next: %s", paths.Short(x.Key), x.next)
 }
 
 // next returns the command, or the instruction, that adds a server's tools to the lock. If rye.yaml has roots that
 // don't match them, they must be added there first.
-func (o *opened) next(s *ai.Space, name string) string {
+func (o *opened) next(s *ai.Space, at catalog.Place) string {
 	if s.Level == ai.User {
 		return "rye lock --user"
 	}
 	file, err := o.Root.File(paths.Running())
-	tool := catalog.ToolRef(name, "x")
+	tool := at.Tool("x")
 	if o.Root.Marker != workspace.MarkerFile || err != nil || len(file.Roots) == 0 ||
 		slices.ContainsFunc(file.Roots, func(r project.Root) bool { return r.Match(tool, s.Label) }) {
 		return "rye lock"
 	}
-	return fmt.Sprintf("add %q to roots in rye.yaml, then run rye lock", "tool:mcp/"+name+"/**")
+	return fmt.Sprintf("add %q to roots in rye.yaml, then run rye lock", at.Tools())
 }
 
-func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+// AddHTTP adds a server that is reached by HTTP, as rye mcp add --http does.
+func AddHTTP(ctx context.Context, a *cli.App, name, address string, key trusts.KeyFlag, dry bool) (*Added, error) {
+	ans, err := (&addRun{Name: name, HTTP: address, Scope: "project", KeyFlag: key, DryRun: dry}).Run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return ans.(*Added), nil
+}
+
+func (c *addRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	spec, err := c.spec()
 	if err == nil {
-		err = c.checkSecrets(a, spec)
+		err = c.checkSecrets(app, spec)
 	}
 	if err != nil {
 		return nil, err
 	}
-	view, space, err := c.open(ctx, a)
+	view, space, err := c.open(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -106,15 +118,23 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := c.free(ctx, view, space); err != nil {
 		return nil, err
 	}
-	userKey, err := trusts.SigningKey(ctx, a, c.Key)
+	if c.Scope != "user" && c.pack == nil {
+		spec.AddScript(os.DirFS(view.Root.Root))
+	}
+	userKey, err := trusts.SigningKey(ctx, app, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	signer := catalog.Key{Private: userKey.Private, Now: a.Clock}
-	if err := c.takePackage(ctx, a, spec, signer); err != nil {
+	signer := catalog.Key{Private: userKey.Private, Now: app.Clock}
+	spec, beside, err := catalog.FromLauncher(ctx, spec, c.Name, c.packageList(app, signer))
+	if err != nil {
 		return nil, err
 	}
-	st, err := stage(ctx, a)
+	for i := range beside {
+		beside[i].Path = path.Join(c.at().Dir(), beside[i].Path)
+	}
+	c.beside = beside
+	st, err := Stage(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -126,67 +146,63 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	ans := &Added{File: view.Name(space, server.Item.Path), Key: userKey.Public().Fingerprint().String(),
 		DryRun:  c.DryRun,
 		Tools:   []catalog.Change{},
-		Written: []string{}, Quarantined: []string{}, name: c.Name, next: view.next(space, c.Name)}
+		Written: []string{}, Quarantined: []string{}, name: c.Name, next: view.next(space, c.at())}
 	if ans.Server, err = consent(ctx, st, server); err != nil {
 		return nil, err
 	}
 	if c.DryRun {
 		return ans, nil
 	}
-	ans.Server.say(a)
-	if err := a.Confirm(ctx, "Ask it for its tools?"); err != nil {
+	ans.Server.say(app)
+	if err := app.Confirm(ctx, "Ask it for its tools?"); err != nil {
 		return nil, err
 	}
-	announced, call, err := ask(ctx, a, st, server)
+	announced, call, err := ask(ctx, app, st, server)
 	if err != nil {
 		return nil, err
 	}
 	ans.Call = call
 	others := catalog.OthersOf(view.servers, c.Name)
-	if ans.Tools, err = catalog.Compare(c.Name, nil, announced, others); err != nil {
+	if ans.Tools, err = catalog.Compare(c.at(), nil, announced, others); err != nil {
 		return nil, err
 	}
-	st.CheckStubs(c.Name, spec, ans.Tools)
-	accepted := c.choose(a, announced, ans, others)
+	st.CheckStubs(c.at(), spec, ans.Tools)
+	accepted := c.choose(app, announced, ans, others)
 	if flags.AnyCritical(announced.Flags(others)) && !c.AcceptCritical {
 		return nil, fault.New(fault.Denied, "%s hides something in its own description",
 			server.Item.Ref).On("reason",
 			"critical").On("name", c.Name).
 			Because("critical warnings about a tool keep that tool out; these are about the server").
-			Try(a.With("--accept-critical"))
+			Try(app.With("--accept-critical"))
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("Sign %s as items of %s?", tools(len(accepted)),
+	if err := app.Confirm(ctx, fmt.Sprintf("Sign %s as items of %s?", tools(len(accepted)),
 		server.Item.Ref)); err != nil {
 		return nil, err
 	}
-	all, err := st.Stubs(ctx, c.Name, spec, accepted, signer)
+	all, err := st.Stubs(ctx, c.at(), spec, accepted, signer)
 	if err != nil {
 		return nil, err
 	}
-	return c.install(ctx, a, space, announced, ans, server, all)
+	return c.install(ctx, app, space, announced, ans, server, all)
 }
 
-// downloads refuses a program that downloads the server whenever it starts: the sandbox has no network for that, and
-// what it would run is pinned by nothing.
-func (c *addRun) downloads() error {
-	program, args := strings.TrimSuffix(path.Base(c.Command[0]), ".cmd"), c.Command[1:]
-	if len(args) > 0 && (program == "npm" && (args[0] == "exec" || args[0] == "x") ||
-		(program == "pnpm" || program == "yarn") && args[0] == "dlx") {
-		program, args = program+" "+args[0], args[1:]
-	} else if !slices.Contains([]string{"npx", "pnpx", "bunx"}, program) {
+// at is the place of the server.
+func (c *addRun) at() catalog.Place { return catalog.PlaceOf(c.Name) }
+
+// read reads a command that may be npx, npm exec or uvx. One that downloads what it runs in another way is refused:
+// the sandbox has no network for it, and what it would run is pinned by nothing.
+func (c *addRun) read(command []string) error {
+	pack, skip := launcher.Read(command[0], command[1:])
+	if skip == nil {
+		c.pack = pack
 		return nil
 	}
-	pack := "PKG@VERSION"
-	i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
-	if i >= 0 {
-		if pack = args[i]; strings.LastIndexByte(pack, '@') <= 0 {
-			pack += "@VERSION"
-		}
+	f := fault.New(fault.Validation, "this server can't be pinned: %s", skip.Reason).
+		Because("the sandbox has no network for a download, and rye reads npx and uvx instead of running them")
+	if len(skip.Form) == 0 {
+		return f.Try("rye docs mcp-servers")
 	}
-	return fault.New(fault.Validation,
-		"%s downloads a server whenever it starts, and the sandbox has no network for it", program).
-		Because("--npm pins the package with its dependencies; its version must be exact").
-		Try(fault.Command("rye mcp add", c.Name, "--npm", pack))
+	return f.Try(fault.Command("rye mcp add", append([]string{c.Name, "--"}, skip.Form...)...))
 }
 
 // spec checks the flags and returns the server that they describe.
@@ -194,76 +210,59 @@ func (c *addRun) spec() (*catalog.Spec, error) {
 	if err := catalog.CheckName(c.Name); err != nil {
 		return nil, err
 	}
-	s := &catalog.Spec{Transport: catalog.Stdio, URL: c.HTTP, Timeout: c.Timeout}
+	spec := &catalog.Spec{Transport: catalog.Stdio, URL: c.HTTP, Timeout: cli.Value(c.Timeout)}
 	if c.HTTP != "" {
-		s.Transport = catalog.HTTP
-	}
-	if c.NPM == "" && c.PackageLock != "" {
-		return nil, fault.New(fault.Validation, "--package-lock belongs to --npm").Try("rye help mcp add")
+		spec.Transport = catalog.HTTP
 	}
 	switch {
 	case c.NPM != "" && (c.Stdio || c.HTTP != ""):
 		return nil, fault.New(fault.Validation, "--npm, --stdio and --http exclude each other").Try("rye help mcp add")
 	case c.NPM != "":
-		var err error
-		if c.pack, err = catalog.ParsePackage(c.NPM); err != nil {
+		pack, err := launcher.ParseNPM(c.NPM)
+		if err != nil {
+			return nil, fault.New(fault.Validation, "--npm: %v", err).Try("rye help mcp add")
+		}
+		pack.Args = c.Command
+		if err := c.read(pack.Command()); err != nil {
 			return nil, err
 		}
-		s.Command = "node" // takePackage adds the arguments when the list is known
+		spec.Command, spec.Args = pack.Command()[0], pack.Command()[1:]
 	case c.HTTP != "" && (c.Stdio || len(c.Command) > 0):
 		return nil, fault.New(fault.Validation, "--http and a command exclude each other").Try("rye help mcp add")
 	case c.HTTP == "" && len(c.Command) == 0:
 		return nil, fault.New(fault.Validation, "no server given: add -- and a command, --npm or --http").
 			Try("rye help mcp add")
+	case len(c.Command) == 1 && strings.Contains(c.Command[0], "://"):
+		return nil, fault.New(fault.Validation, "%q is an address, not the name of a program", c.Command[0]).
+			Try(fault.Command("rye mcp add", c.Name, "--http", c.Command[0]))
 	case len(c.Command) > 0:
-		if err := c.downloads(); err != nil {
+		if err := c.read(c.Command); err != nil {
 			return nil, err
 		}
-		s.Command, s.Args = c.Command[0], c.Command[1:]
+		spec.Command, spec.Args = c.Command[0], c.Command[1:]
 	}
-	if c.Timeout < 0 {
+	if c.PackageLock != "" && (c.pack == nil || c.pack.Ecosystem != packages.NPM) {
+		return nil, fault.New(fault.Validation, "--package-lock belongs to a package of npm").Try("rye help mcp add")
+	}
+	if c.Timeout != nil && *c.Timeout < 1 {
 		return nil, fault.New(fault.Validation, "--timeout must be at least 1")
 	}
 	var err error
-	if s.Env, err = pairs("--env", "=", c.Env); err != nil {
+	if spec.Env, err = pairs("--env", "=", c.Env); err != nil {
 		return nil, err
 	}
-	if s.Headers, err = pairs("--header", ":", c.Header); err != nil {
+	if spec.Headers, err = pairs("--header", ":", c.Header); err != nil {
 		return nil, err
 	}
-	s.Read, s.Write, s.Network = c.Read, c.Write, c.Network
-	if err := s.AddSecrets(c.Secret); err != nil {
+	spec.Read, spec.Write, spec.Network = c.Read, c.Write, c.Network
+	if err := spec.AddSecrets(c.Secret); err != nil {
 		return nil, err
 	}
-	if err := s.Check(); err != nil {
+	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	s.AddHost()
-	return s, nil
-}
-
-// takePackage completes the specification of an npm package with the list of its dependencies. Without --npm it does
-// nothing.
-func (c *addRun) takePackage(ctx context.Context, a *cli.App, s *catalog.Spec, k catalog.Key) error {
-	if c.pack == nil {
-		return nil
-	}
-	list, err := c.packageList(ctx, a, c.pack, k)
-	if err == nil {
-		err = c.pack.Take(list)
-	}
-	if err == nil {
-		s.Use(c.Name, c.pack, c.Command)
-	}
-	return err
-}
-
-// beside returns the file to write next to the server's item: the list that pins an npm package.
-func (c *addRun) beside(s *catalog.Spec) []catalog.Beside {
-	if c.pack == nil {
-		return nil
-	}
-	return []catalog.Beside{{Path: path.Join(path.Dir(catalog.PathOfServer(c.Name)), s.Packages), Bytes: c.pack.List}}
+	spec.AddHost()
+	return spec, nil
 }
 
 // pairs parses repeated NAME=VALUE flags, or with the separator ":" headers. A name may occur once.
@@ -288,14 +287,14 @@ func pairs(flag, sep string, list []string) (map[string]string, error) {
 
 // open opens the space of --scope, where the items will be written. A missing .ai is an empty space. The caller
 // closes the view.
-func (c *addRun) open(ctx context.Context, a *cli.App) (*opened, *ai.Space, error) {
+func (c *addRun) open(ctx context.Context, app *cli.App) (*opened, *ai.Space, error) {
 	user := c.Scope == "user"
 	if !user {
-		if _, err := paths.Paths(a).OpenProject(); err != nil {
-			return nil, nil, fault.Of(err).Try(a.With("--scope", "user"))
+		if _, err := paths.Paths(app).OpenProject(); err != nil {
+			return nil, nil, fault.Of(err).Try(app.With("--scope", "user"))
 		}
 	}
-	view, err := openServers(ctx, a, user)
+	view, err := openServers(ctx, app, user)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -304,7 +303,7 @@ func (c *addRun) open(ctx context.Context, a *cli.App) (*opened, *ai.Space, erro
 	case user && view.User != nil:
 		space = view.User
 	case user:
-		dir := cli.UserSpace(a.UserBase())
+		dir := cli.UserSpace(app.UserBase())
 		if dir.Err != nil {
 			view.Close()
 			return nil, nil, dir.Err
@@ -326,7 +325,7 @@ func (c *addRun) free(ctx context.Context, view *opened, space *ai.Space) error 
 			Try(fault.Command("rye mcp refresh", c.Name), fault.Command("rye mcp remove", c.Name)).On("reason",
 			"exists").On("name", c.Name)
 	}
-	if err := view.CheckFree(ctx, catalog.ServerRef(c.Name), space); err != nil {
+	if err := view.CheckFree(ctx, c.at().Ref(), space); err != nil {
 		return err
 	}
 	l, err := view.Files(ctx, "tool")
@@ -336,7 +335,7 @@ func (c *addRun) free(ctx context.Context, view *opened, space *ai.Space) error 
 	for _, f := range l.Files {
 		if f.Space == space && strings.HasPrefix(strings.ToLower(f.ID), "mcp/"+strings.ToLower(c.Name)+"/") {
 			return fault.New(fault.Validation, "%s exists already, without a server %q", f.Ref, c.Name).
-				Try(fault.Command("rye rm", "tool:mcp/"+c.Name+"/**")).On("reason", "exists").On("ref", f.Ref.String())
+				Try(fault.Command("rye rm", c.at().Tools())).On("reason", "exists").On("ref", f.Ref.String())
 		}
 	}
 	return nil
@@ -346,12 +345,12 @@ func (c *addRun) free(ctx context.Context, view *opened, space *ai.Space) error 
 func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Spec,
 	signer catalog.Key) (*catalog.Server,
 	error) {
-	for _, f := range c.beside(spec) {
-		if err := st.Put(f.Path, f.Bytes); err != nil {
+	for _, f := range c.beside {
+		if err := st.Put(f.Path, f.Bytes, 0o600); err != nil {
 			return nil, err
 		}
 	}
-	it, err := st.Draft(catalog.ServerRef(c.Name), spec.File())
+	it, err := st.Draft(c.at().Ref(), ".yaml", spec.File(c.at()))
 	if err != nil {
 		return nil, err
 	}
@@ -360,12 +359,12 @@ func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Sp
 		f.Text, f.Hint = fmt.Sprintf("%s would be invalid", it.Ref), []string{"rye help mcp add"}
 		return nil, f
 	}
-	return &catalog.Server{Name: c.Name, Item: it, Spec: spec}, st.Write(ctx, it, signer)
+	return &catalog.Server{Name: c.Name, At: c.at(), Item: it, Spec: spec}, st.Write(ctx, it, signer)
 }
 
 // consent plans the call that asks the server, without starting it, and returns what a person must agree to.
-func consent(ctx context.Context, st *catalog.Stage, s *catalog.Server) (*Consent, error) {
-	p, err := st.Prepare(ctx, s.Item.Ref, true)
+func consent(ctx context.Context, by catalog.Preparer, s *catalog.Server) (*Consent, error) {
+	p, err := by.Prepare(ctx, s.Item.Ref, true)
 	if err != nil {
 		return nil, err
 	}
@@ -375,16 +374,16 @@ func consent(ctx context.Context, st *catalog.Stage, s *catalog.Server) (*Consen
 
 // choose prints the tools and returns those to write. It quarantines tools with a critical warning, and leaves out
 // tools that can't be items.
-func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
+func (c *addRun) choose(app *cli.App, announced *catalog.Announcement, ans *Added,
 	others map[string][]string) (accepted []*catalog.Change) {
-	a.Term.Say("", "%s announces %s, %s and %s:",
+	app.Term.Say("", "%s announces %s, %s and %s:",
 		[]any{ans.Server.Ref, tools(len(ans.Tools)), fault.Count(int64(len(announced.Prompts)), "prompt"),
 			fault.Count(int64(len(announced.Resources)), "resource")})
 	for i := range ans.Tools {
 		t := &ans.Tools[i]
-		sayLines(a, newLines(t))
-		if a.Term.Verbose {
-			sayLines(a, definitionLines(t.Announced()))
+		sayLines(app, newLines(t))
+		if app.Term.Verbose {
+			sayLines(app, definitionLines(t.Announced()))
 		}
 		switch {
 		case t.Refused != "":
@@ -395,24 +394,25 @@ func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
 		}
 	}
 	for _, line := range flagLines(announced.Flags(others)) {
-		sayLines(a, []string{strings.TrimSpace(line)})
+		sayLines(app, []string{strings.TrimSpace(line)})
 	}
-	if !a.Term.Verbose && len(ans.Tools) > 0 {
-		a.Term.Note("use -v to show full descriptions and schemas")
+	if !app.Term.Verbose && len(ans.Tools) > 0 {
+		app.Term.Note("use -v to show full descriptions and schemas")
 	}
 	return accepted
 }
 
 // install remembers the announcement and writes the signed items. It locks the space and checks the name again,
 // because the person's answers take time.
-func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, announced *catalog.Announcement, ans *Added,
+func (c *addRun) install(ctx context.Context, app *cli.App, space *ai.Space, announced *catalog.Announcement,
+	ans *Added,
 	server *catalog.Server, all []*ai.Item) (cli.Answer, error) {
-	unlock, err := paths.Alone(ctx, a, space.Level == ai.User)
+	unlock, err := paths.Alone(ctx, app, space.Level == ai.User)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now, _, err := c.open(ctx, a)
+	now, _, err := c.open(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -420,16 +420,16 @@ func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, annou
 	if err := c.free(ctx, now, spaceOf(now, space)); err != nil {
 		return nil, err
 	}
-	m, err := memory(a, space)
+	m, dir, err := now.memory(space)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Put(c.Name, &catalog.Known{Space: space.Dir, Server: catalog.ID(server.Item), At: a.Now().UTC(),
+	if err := m.Put(c.Name, &catalog.Known{Space: dir, Server: catalog.ID(server.Item), At: app.Now().UTC(),
 		Announcement: announced}); err != nil {
 		return nil, err
 	}
 	items := append([]*ai.Item{server.Item}, all...)
-	if err := catalog.Install(ctx, space, c.beside(server.Spec), items, nil, a.Now()); err != nil {
+	if err := catalog.Install(ctx, space, c.beside, items, nil, app.Now()); err != nil {
 		return nil, err
 	}
 	for _, it := range items {

@@ -26,7 +26,10 @@ func newConsent(s *catalog.Spec, p *exec.Plan) *Consent {
 	c := &Consent{Ref: r.Ref, Transport: s.Transport, Executables: s.Executables(),
 		Programs: append(r.Pinned, r.Unpinned...), Grants: r.Grants,
 		Sandbox: r.Sandbox.Need}
-	if c.Packages = r.Packages; c.Packages == nil {
+	if c.Packages = r.Packages; p.Undecided {
+		c.Packages = p.Possible
+	}
+	if c.Packages == nil {
 		c.Packages = []packages.Artifact{}
 	}
 	if c.Programs == nil {

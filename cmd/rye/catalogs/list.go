@@ -45,22 +45,22 @@ type ToolLine struct {
 }
 
 // Text implements cli.Answer.
-func (x *List) Text(t *cli.Terminal) {
+func (x *List) Text(term *cli.Terminal) {
 	var rows [][]string
 	for _, l := range x.Servers {
 		rows = append(rows, l.row())
 		if len(l.Tools) == 0 {
 			continue
 		}
-		t.Rows(rows)
+		term.Rows(rows)
 		rows = nil
 		for _, tool := range l.Tools {
 			rows = append(rows, []string{"  " + tool.Tool, tool.State, tool.Ref, cut(firstLine(tool.Description), 80)})
 		}
-		t.Rows(rows)
+		term.Rows(rows)
 		rows = nil
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 func (l *Line) row() []string {
@@ -77,29 +77,29 @@ func (l *Line) row() []string {
 }
 
 // Run implements cli.Runner.
-func (c *ListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, err := openServers(ctx, a, false)
+func (c *ListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, err := openServers(ctx, app, false)
 	if err != nil {
 		return nil, err
 	}
 	defer view.Close()
 	ans := &List{Servers: []Line{}}
-	c.add(ctx, a, view, ans)
+	c.add(ctx, app, view, ans)
 	if view.User == nil { // rye.yaml hides the user space, but rye mcp show finds its servers
-		if own, err := openServers(ctx, a, true); err == nil {
+		if own, err := openServers(ctx, app, true); err == nil {
 			defer own.Close()
-			c.add(ctx, a, own, ans)
+			c.add(ctx, app, own, ans)
 		}
 	}
 	slices.SortStableFunc(ans.Servers, func(a, b Line) int { return cmp.Compare(a.Name, b.Name) })
 	if len(ans.Servers) == 0 {
-		a.Term.Note("no MCP servers yet: rye help mcp add")
+		app.Term.Note("no MCP servers yet: rye help mcp add")
 	}
 	return ans, nil
 }
 
 // add appends the view's servers, except those whose name the list already has.
-func (c *ListRun) add(ctx context.Context, a *cli.App, view *opened, ans *List) {
+func (c *ListRun) add(ctx context.Context, app *cli.App, view *opened, ans *List) {
 	before := ans.Servers
 	for _, server := range view.servers {
 		if slices.ContainsFunc(before, func(line Line) bool { return line.Name == server.Name }) {
@@ -121,7 +121,7 @@ func (c *ListRun) add(ctx context.Context, a *cli.App, view *opened, ans *List) 
 		}
 		_, changes, err := view.changes(server)
 		if err != nil {
-			a.Term.Warn("%s: %s", server.Name, fault.Of(err).Text)
+			app.Term.Warn("%s: %s", server.Name, fault.Of(err).Text)
 		}
 		line.Quarantined = number(changes, (*catalog.Change).Quarantined)
 		if c.Tools {

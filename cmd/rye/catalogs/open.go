@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/secret"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
@@ -32,11 +33,11 @@ type opened struct {
 
 // openServers opens the servers of the project. With user, and outside of projects, it opens those of the user
 // space. The caller closes the result.
-func openServers(ctx context.Context, a *cli.App, user bool) (*opened, error) {
-	w := paths.UnreadWorkspace(a)
+func openServers(ctx context.Context, app *cli.App, user bool) (*opened, error) {
+	w := paths.UnreadWorkspace(app)
 	if !user {
 		var err error
-		if w, err = paths.OpenWorkspace(a); err != nil {
+		if w, err = paths.OpenWorkspace(app); err != nil {
 			return nil, err
 		}
 	}
@@ -50,7 +51,7 @@ func openServers(ctx context.Context, a *cli.App, user bool) (*opened, error) {
 		v.Close()
 		return nil, err
 	}
-	return &opened{v, a, all}, nil
+	return &opened{v, app, all}, nil
 }
 
 // openServer finds a server by name. It searches the visible spaces first, then the user space, which rye.yaml may
@@ -94,13 +95,18 @@ func (o *opened) trusted(ctx context.Context, s *catalog.Server) error {
 	return f.On("ref", ref)
 }
 
-// memory opens the stored announcements of the servers of a space.
-func memory(a *cli.App, s *ai.Space) (catalog.Memory, error) {
-	state := a.Dir(cli.StatePlace)
-	if state.Err != nil {
-		return catalog.Memory{}, state.Err
+// memory opens the stored announcements of the servers of a space, and returns its directory. The servers of a bundle
+// have those of the project that uses it.
+func (o *opened) memory(s *ai.Space) (catalog.Memory, string, error) {
+	dir := s.Dir
+	if dir == "" {
+		dir = o.Root.DotAI()
 	}
-	return catalog.MemoryIn(state.Value, s.Dir), nil
+	state := o.a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return catalog.Memory{}, "", state.Err
+	}
+	return catalog.MemoryIn(state.Value, dir), dir, nil
 }
 
 // changes compares a server's last announcement with its items. It returns nil without an announcement.
@@ -108,7 +114,7 @@ func (o *opened) changes(server *catalog.Server) (*catalog.Known, []catalog.Chan
 	if server.Item == nil {
 		return nil, nil, nil
 	}
-	m, err := memory(o.a, server.Item.Space)
+	m, _, err := o.memory(server.Item.Space)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -116,25 +122,30 @@ func (o *opened) changes(server *catalog.Server) (*catalog.Known, []catalog.Chan
 	if err != nil || k == nil {
 		return nil, nil, err
 	}
-	all, err := catalog.Compare(server.Name, server.Tools, k.Announcement, catalog.OthersOf(o.servers, server.Name))
+	all, err := catalog.Compare(server.At, server.Tools, k.Announcement, catalog.OthersOf(o.servers, server.Name))
 	return k, all, err
 }
 
-// stage opens a stage for the project, or outside of projects one without. The caller closes it.
-func stage(ctx context.Context, a *cli.App) (*catalog.Stage, error) {
+// Stage opens a stage for the project, or outside of projects one without. The caller closes it.
+func Stage(ctx context.Context, a *cli.App) (*catalog.Stage, error) { return StageWith(ctx, a, nil) }
+
+// StageWith opens a stage like Stage, whose items may run with the files of plugins.
+func StageWith(ctx context.Context, a *cli.App, plugins chain.Plugins) (*catalog.Stage, error) {
 	p, err := paths.Paths(a).FindProject()
 	if err != nil && !errors.Is(err, workspace.ErrNoProject) {
 		return nil, err
 	}
-	return catalog.NewStage(ctx, *paths.Paths(a), paths.Options(a), paths.Session(a), p.Root)
+	options := paths.Session(a)
+	options.Plugins = plugins
+	return catalog.NewStage(ctx, *paths.Paths(a), paths.Options(a), options, p.Root)
 }
 
 // ask calls a server's item, which p prepares, and returns what the server announces and the id of the call.
-func ask(ctx context.Context, a *cli.App, p catalog.Preparer, server *catalog.Server) (*catalog.Announcement, string,
+func ask(ctx context.Context, app *cli.App, p catalog.Preparer, server *catalog.Server) (*catalog.Announcement, string,
 	error) {
-	if server.Spec.Transport == catalog.HTTP && a.IsOffline() {
+	if server.Spec.Transport == catalog.HTTP && app.IsOffline() {
 		return nil, "", fault.New(fault.Offline, "the server %q can't be asked: %s", server.Name,
-			a.Offline().Origin).Try(fault.Command("rye mcp show", server.Name)).On("name", server.Name)
+			app.Offline().Origin).Try(fault.Command("rye mcp show", server.Name)).On("name", server.Name)
 	}
 	plan, err := p.Prepare(ctx, server.Item.Ref, false)
 	if err != nil {
@@ -143,32 +154,42 @@ func ask(ctx context.Context, a *cli.App, p catalog.Preparer, server *catalog.Se
 	defer plan.Close()
 	r, err := plan.Run(ctx, nil)
 	if err == nil && r.Status != record.OK {
-		err = failed(a, plan, r, server)
+		err = failed(app, plan, r, server)
 	}
 	if err != nil {
-		return nil, "", unasked(a, server, err)
+		return nil, "", unasked(app, server, err)
 	}
 	announced, err := catalog.Parse(r.Value)
 	return announced, r.ID, err
 }
 
-// failed returns the error of a failed call. After HTTP 401 it says how to store a token and grant it to the server.
-func failed(a *cli.App, plan *exec.Plan, r *exec.Result, server *catalog.Server) error {
-	f := runs.CallFault(a, plan, r)
+// failed returns the error of a failed call. After HTTP 401 it says how to sign in or store a token that the server's
+// owner gives, and how to grant it to the server.
+func failed(app *cli.App, plan *exec.Plan, r *exec.Result, server *catalog.Server) error {
+	failure := runs.CallFault(app, plan, r)
+	if shim := plan.Shim; shim != nil && shim.Past != "" && slices.Contains(app.Args, shim.Name) {
+		args := slices.Clone(app.Args)
+		args[slices.Index(args, shim.Name)] = shim.Past
+		return failure.Try(fault.Command("rye", args...))
+	}
 	if r.Trouble == nil || r.Trouble.Status != statusUnauthorized || server.Spec.URL == "" {
-		return f
+		return failure
 	}
 	// The token is a secret; a header of the server's item refers to it by a variable.
 	name := server.Name + "-token"
 	variable, err := secret.Variable(name)
 	if err != nil {
-		return f
+		return failure
 	}
 	g := fault.New(fault.AuthRequired, "the server %q requires authentication (HTTP 401)", server.Name).On("url",
-		server.Spec.URL).From(f)
-	g.Try(fault.Command("rye auth login", name, server.Spec.URL))
-	if slices.Contains(a.Args, "add") {
-		g.Try(a.With("--secret", name, "--header", "Authorization: Bearer ${"+variable+"}"))
+		server.Spec.URL).From(failure)
+	g.Try(fault.Command("rye auth login", name, server.Spec.URL), fault.Command("rye auth set", name))
+	header := []string{"--secret", name, "--header", "Authorization: Bearer ${" + variable + "}"}
+	switch {
+	case slices.Contains(app.Args, "add") && slices.Contains(app.Args, "mcp"):
+		g.Try(app.With(header...))
+	case slices.Contains(app.Args, "add"): // rye add, of what a host offers
+		g.Try(fault.Command("rye mcp add", append([]string{server.Name, "--http", server.Spec.URL}, header...)...))
 	}
 	return g.Because("a policy must allow it the secret: exec: {secrets: {" + name + `: ["tool:mcp/**"]}}`)
 }

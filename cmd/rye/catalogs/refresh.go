@@ -5,7 +5,9 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/exec/session"
 )
 
 type refreshRun struct {
@@ -22,38 +24,65 @@ type Refreshed struct {
 }
 
 // Text implements cli.Answer.
-func (x *Refreshed) Text(t *cli.Terminal) {
+func (x *Refreshed) Text(term *cli.Terminal) {
 	for i := range x.Tools {
 		if x.Tools[i].State == catalog.Same {
 			continue
 		}
 		for _, line := range changeLines(&x.Tools[i]) {
-			t.Printf("%s\n", line)
+			term.Printf("%s\n", line)
 		}
 	}
-	t.Note("%s", count(x.Tools))
-	if next := x.next(); next != "" {
-		t.Note("next: %s", next)
+	term.Note("%s", count(x.Tools))
+	if next := nextAccept(x.Name, x.Tools); next != "" {
+		term.Note("next: %s", next)
 	}
 }
 
-// next returns the command to run next: it accepts all changes at once, or the first critical one by name. It is
+// nextAccept returns the command to run next: it accepts all changes at once, or the first critical one by name. It is
 // empty if nothing can be accepted.
-func (x *Refreshed) next() (command string) {
-	for i := range x.Tools {
-		switch c := &x.Tools[i]; {
+func nextAccept(server string, changes []catalog.Change) (command string) {
+	for i := range changes {
+		switch c := &changes[i]; {
 		case c.State == catalog.Same || c.Refused != "":
 		case !c.Critical():
-			return fault.Command("rye mcp accept", x.Name)
+			return fault.Command("rye mcp accept", server)
 		case command == "":
-			command = acceptCommand(x.Name, c)
+			command = acceptCommand(server, c)
 		}
 	}
 	return command
 }
 
-func (c *refreshRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, server, err := openServer(ctx, a, c.Name)
+// ask asks a server: one of rye mcp add as its item is now, and one of a plugin as it is locked, after a person has
+// agreed to what it runs and may do.
+func (c *refreshRun) ask(ctx context.Context, app *cli.App, view *opened, st *catalog.Stage,
+	server *catalog.Server) (*catalog.Announcement, string, error) {
+	if server.At.Plugin == "" {
+		if err := st.Copy(ctx, view.Editor, server.Item); err != nil {
+			return nil, "", err
+		}
+		return ask(ctx, app, st, server)
+	}
+	session, err := runs.Open(ctx, app, session.Mode{})
+	if err != nil {
+		return nil, "", err
+	}
+	defer session.Close()
+	by := real{app, session}
+	agreement, err := consent(ctx, by, server)
+	if err != nil {
+		return nil, "", err
+	}
+	agreement.say(app)
+	if err := app.Confirm(ctx, "Ask it for its tools?"); err != nil {
+		return nil, "", err
+	}
+	return ask(ctx, app, by, server)
+}
+
+func (c *refreshRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, server, err := openServer(ctx, app, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -61,30 +90,27 @@ func (c *refreshRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := view.trusted(ctx, server); err != nil {
 		return nil, err
 	}
-	st, err := stage(ctx, a)
+	st, err := Stage(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
-	if err := st.Copy(ctx, view.Editor, server.Item); err != nil {
-		return nil, err
-	}
-	announced, call, err := ask(ctx, a, st, server)
+	announced, call, err := c.ask(ctx, app, view, st, server)
 	if err != nil {
 		return nil, err
 	}
 	ans := &Refreshed{Name: server.Name, Call: call}
-	if ans.Tools, err = catalog.Compare(server.Name, server.Tools, announced, catalog.OthersOf(view.servers,
+	if ans.Tools, err = catalog.Compare(server.At, server.Tools, announced, catalog.OthersOf(view.servers,
 		server.Name)); err != nil {
 		return nil, err
 	}
-	st.CheckStubs(server.Name, server.Spec, ans.Tools)
-	m, err := memory(a, server.Item.Space)
+	st.CheckStubs(server.At, server.Spec, ans.Tools)
+	m, dir, err := view.memory(server.Item.Space)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Put(server.Name, &catalog.Known{Space: server.Item.Space.Dir, Server: catalog.ID(server.Item),
-		At:           a.Now().UTC(),
+	if err := m.Put(server.Name, &catalog.Known{Space: dir, Server: catalog.ID(server.Item),
+		At:           app.Now().UTC(),
 		Announcement: announced}); err != nil {
 		return nil, err
 	}

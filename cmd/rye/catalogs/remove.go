@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/edit"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/catalog"
@@ -34,19 +35,23 @@ func (x *Removed) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, err := openServers(ctx, a, false)
+func (c *removeRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, err := openServers(ctx, app, false)
 	if err != nil {
 		return nil, err
 	}
 	server, _ := catalog.Find(view.servers, c.Name) // an invalid server can be removed too
 	if server == nil || server.Item == nil {
 		view.Close()
-		if view, server, err = openServer(ctx, a, c.Name); err != nil {
+		if view, server, err = openServer(ctx, app, c.Name); err != nil {
 			return nil, err
 		}
 	}
 	defer view.Close()
+	if server.At.Plugin != "" {
+		return nil, fault.New(fault.Validation, "the server %q is part of the plugin %q", c.Name, server.At.Plugin).
+			On("plugin", server.At.Plugin).Try(fault.Command("rye remove", server.At.Plugin))
+	}
 	if err := edit.CheckWritable(server.Item); err != nil {
 		return nil, err
 	}
@@ -64,16 +69,16 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.DryRun {
 		return ans, nil
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("Remove the server %q with %s?", c.Name,
+	if err := app.Confirm(ctx, fmt.Sprintf("Remove the server %q with %s?", c.Name,
 		tools(len(server.Tools)))); err != nil {
 		return nil, err
 	}
-	unlock, err := paths.Alone(ctx, a, server.Item.Space.Level == ai.User)
+	unlock, err := paths.Alone(ctx, app, server.Item.Space.Level == ai.User)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	known, err := memory(a, server.Item.Space)
+	known, _, err := view.memory(server.Item.Space)
 	if err != nil {
 		return nil, err
 	}

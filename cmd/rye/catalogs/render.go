@@ -33,22 +33,22 @@ func cut(text string, most int) string {
 }
 
 // changeLines describes a change without colour. The caller must escape each line.
-func changeLines(c *catalog.Change) (lines []string) {
-	head := fmt.Sprintf("%s %s", c.State, cut(c.Tool, maxName))
-	switch c.State {
+func changeLines(change *catalog.Change) (lines []string) {
+	head := fmt.Sprintf("%s %s", change.State, cut(change.Tool, maxName))
+	switch change.State {
 	case catalog.Renamed:
-		head += ", formerly " + c.From
+		head += ", formerly " + change.From
 	case catalog.Removed:
 		head += ": the server no longer has it"
 	}
-	if c.Refused != "" {
+	if change.Refused != "" {
 		head += " (refused)"
 	}
 	lines = append(lines, head)
-	if c.Refused != "" {
-		lines = append(lines, "  "+c.Refused)
+	if change.Refused != "" {
+		lines = append(lines, "  "+change.Refused)
 	}
-	for _, t := range c.Texts {
+	for _, t := range change.Texts {
 		from, to := apart(t.From, t.To)
 		lines = append(lines, "  "+t.Field)
 		if t.From != "" {
@@ -59,17 +59,17 @@ func changeLines(c *catalog.Change) (lines []string) {
 		}
 	}
 	short := false
-	if c.Shape != nil {
-		for _, i := range c.Shape.Items {
+	if change.Shape != nil {
+		for _, i := range change.Shape.Items {
 			lines = append(lines, "  "+shapeLine(i))
 			short = short || shortened(i)
 		}
 	}
 	// A person signs the whole definition, so all of it is shown.
-	if c.State == catalog.Added || short {
-		lines = append(lines, definitionLines(c.Announced())...)
+	if change.State == catalog.Added || short {
+		lines = append(lines, definitionLines(change.Announced())...)
 	}
-	return append(lines, flagLines(c.Flags)...)
+	return append(lines, flagLines(change.Flags)...)
 }
 
 // around is how many equal characters are shown before and after a difference.
@@ -78,12 +78,12 @@ const around = 40
 // apart shortens the common beginning and end of two texts. It never cuts a difference, because something could be
 // hidden there.
 func apart(from, to string) (string, string) {
-	a, b := []rune(from), []rune(to)
+	before, after := []rune(from), []rune(to)
 	head, tail := 0, 0
-	for head < min(len(a), len(b)) && a[head] == b[head] {
+	for head < min(len(before), len(after)) && before[head] == after[head] {
 		head++
 	}
-	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+	for tail < min(len(before), len(after))-head && before[len(before)-1-tail] == after[len(after)-1-tail] {
 		tail++
 	}
 	head, tail = max(head-around, 0), max(tail-around, 0)
@@ -97,7 +97,7 @@ func apart(from, to string) (string, string) {
 		}
 		return text
 	}
-	return cut(a), cut(b)
+	return cut(before), cut(after)
 }
 
 // definitionLines returns a definition in full.

@@ -21,7 +21,7 @@ var signIn = []string{"authorization", "proxy-authorization", "cookie", "x-api-k
 
 // checkSecrets refuses a field that contains a secret, because everyone with the project can read the item. It also
 // refuses a plain http address of another machine.
-func (c *addRun) checkSecrets(a *cli.App, spec *catalog.Spec) error {
+func (c *addRun) checkSecrets(app *cli.App, spec *catalog.Spec) error {
 	scanner := secret.NewScanner()
 	for _, field := range spec.Executables() {
 		_, name, _ := strings.Cut(field.Field, ".")
@@ -38,10 +38,10 @@ func (c *addRun) checkSecrets(a *cli.App, spec *catalog.Spec) error {
 		}
 	}
 	u, err := url.Parse(spec.URL)
-	if err == nil && u.Scheme == "http" && !a.Globals.PlainHTTP && !isHere(u.Hostname()) {
+	if err == nil && u.Scheme == "http" && !app.Globals.PlainHTTP && !isHere(u.Hostname()) {
 		return fault.New(fault.Policy, "%q is not encrypted: others could read and change what is sent", spec.URL).
 			Because("http addresses lead to this machine only, unless --plain-http allows every host").
-			Try(a.With("--plain-http")).On("url", spec.URL)
+			Try(app.With("--plain-http")).On("url", spec.URL)
 	}
 	return nil
 }

@@ -52,20 +52,20 @@ type ShownTool struct {
 }
 
 // Text implements cli.Answer.
-func (x *Shown) Text(t *cli.Terminal) {
+func (x *Shown) Text(term *cli.Terminal) {
 	if x.one {
 		for i := range x.Tools {
-			x.Tools[i].print(t)
+			x.Tools[i].print(term)
 		}
-		x.printChanges(t)
+		x.printChanges(term)
 		return
 	}
-	t.Printf("%s  %s\n", x.Ref, x.File)
+	term.Printf("%s  %s\n", x.Ref, x.File)
 	rows := [][]string{{"trust", x.worth}}
 	for _, e := range x.Executables {
 		rows = append(rows, []string{e.Field, e.Value})
 	}
-	t.Rows(append(rows, grantRows(x.Read, x.Write, x.Network, x.Secrets, nil)...))
+	term.Rows(append(rows, grantRows(x.Read, x.Write, x.Network, x.Secrets, nil)...))
 	rows = nil
 	for _, tool := range x.Tools {
 		note := cut(firstLine(tool.Description), 80)
@@ -74,8 +74,8 @@ func (x *Shown) Text(t *cli.Terminal) {
 		}
 		rows = append(rows, []string{tool.Tool, tool.Risk, tool.Definition[:19], note})
 	}
-	t.Rows(rows)
-	x.printChanges(t)
+	term.Rows(rows)
+	x.printChanges(term)
 }
 
 func (x *Shown) printChanges(t *cli.Terminal) {
@@ -84,10 +84,13 @@ func (x *Shown) printChanges(t *cli.Terminal) {
 			t.Printf("%s\n", line)
 		}
 	}
+	if next := nextAccept(x.Name, x.Changes); next != "" {
+		t.Note("next: %s", next)
+	}
 }
 
-func (s *ShownTool) print(t *cli.Terminal) {
-	t.Printf("%s\n", s.Ref)
+func (s *ShownTool) print(term *cli.Terminal) {
+	term.Printf("%s\n", s.Ref)
 	rows := [][]string{{"tool", s.Tool}, {"title", s.Title}, {"risk", s.Risk}, {"definition", s.Definition}}
 	if s.Title == "" {
 		rows = slices.Delete(rows, 1, 2)
@@ -95,23 +98,23 @@ func (s *ShownTool) print(t *cli.Terminal) {
 	if !s.Faithful {
 		rows = append(rows, []string{"edited", "it differs from its definition"})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 	for line := range strings.Lines(s.Description) {
-		t.Printf("  %s\n", strings.TrimSuffix(line, "\n"))
+		term.Printf("  %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	for _, section := range []struct {
 		name string
 		text json.RawMessage
 	}{{"annotations", s.Annotations}, {"input_schema", s.InputSchema}, {"output_schema", s.OutputSchema}} {
 		if section.text != nil {
-			t.Printf("%s %s\n", section.name, string(section.text))
+			term.Printf("%s %s\n", section.name, string(section.text))
 		}
 	}
 }
 
 // Run implements cli.Runner.
-func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, server, err := openServer(ctx, a, c.Name)
+func (c *ShowRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, server, err := openServer(ctx, app, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +149,7 @@ func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, noTool(server.Name, c.Tool)
 	}
 	for _, stray := range server.Stray {
-		a.Term.Warn("%s", fault.Of(stray).Text)
+		app.Term.Warn("%s", fault.Of(stray).Text)
 	}
 	return ans, nil
 }

@@ -78,15 +78,14 @@ func (c *TestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	ans := &Tested{Name: server.Name, Call: call, Server: announced.Server, Protocol: announced.Protocol}
-	if ans.Tools, err = catalog.Compare(server.Name, server.Tools, announced, catalog.OthersOf(view.servers,
+	if ans.Tools, err = catalog.Compare(server.At, server.Tools, announced, catalog.OthersOf(view.servers,
 		server.Name)); err != nil {
 		return nil, err
 	}
 	if ans.Differ = number(ans.Tools, (*catalog.Change).Differs); ans.Differ > 0 {
 		f := fault.New(fault.LockMismatch, "%s of %q differ from the pinned ones", tools(ans.Differ),
 			server.Name).Try(fault.Command("rye mcp refresh", server.Name))
-		f.Exit = fault.ExitNo
-		return ans, f
+		return ans, f.Answer()
 	}
 	return ans, nil
 }

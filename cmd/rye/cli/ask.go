@@ -58,14 +58,20 @@ func (a *App) CanAsk() bool { return a.Hidden != nil && a.Term.Stderr.Tty }
 
 // Confirm asks a yes-or-no question, which --yes answers. It returns an error if the answer is no or can't be asked.
 func (a *App) Confirm(ctx context.Context, question string) error {
-	if a.Globals.Yes {
-		return nil
-	}
-	line, err := a.Ask(ctx, question, "[y/N]")
-	if err == nil && line != "y" && line != "yes" {
+	yes, err := a.Agrees(ctx, question)
+	if err == nil && !yes {
 		err = fault.New(fault.Approval, "cancelled: the answer was no")
 	}
 	return err
+}
+
+// Agrees asks a yes-or-no question, which --yes answers. It returns an error if the question can't be asked.
+func (a *App) Agrees(ctx context.Context, question string) (bool, error) {
+	if a.Globals.Yes {
+		return true, nil
+	}
+	line, err := a.Ask(ctx, question, "[y/N]")
+	return line == "y" || line == "yes", err
 }
 
 // Ask asks a question on the terminal and returns the answer in lower case. Without a terminal it fails.
@@ -78,10 +84,30 @@ func (a *App) Ask(ctx context.Context, question, answers string) (string, error)
 	return a.line(ctx)
 }
 
-// With returns the command line with more flags, at its end or before "--". Hints use it.
+// With returns the command line with more flags, at its end or before "--". A flag --NAME=VALUE replaces the one that
+// the command line has. Hints use it.
 func (a *App) With(flags ...string) string {
 	end := slices.Index(append(slices.Clip(a.Args), "--"), "--")
-	return "rye " + JoinArgs(slices.Concat(a.Args[:end], flags, a.Args[end:]))
+	before := slices.Clone(a.Args[:end])
+	for _, flag := range flags {
+		name, _, assigns := strings.Cut(flag, "=")
+		if i := slices.Index(before, name); assigns && i >= 0 {
+			before = slices.Delete(before, i, min(i+2, len(before)))
+		}
+		before = slices.DeleteFunc(before, func(arg string) bool {
+			return assigns && strings.HasPrefix(arg, name+"=")
+		})
+	}
+	return "rye " + JoinArgs(slices.Concat(before, flags, a.Args[end:]))
+}
+
+// Online returns the command line without what makes it work offline.
+func (a *App) Online() string {
+	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "--offline" })
+	if len(args) == len(a.Args) {
+		return EnvOffline + "=0 rye " + JoinArgs(args)
+	}
+	return "rye " + JoinArgs(args)
 }
 
 // line reads one line of the terminal, trimmed and in lower case. It reads byte by byte, because further lines that

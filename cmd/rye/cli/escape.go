@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/rye-build/rye/ai/flags"
 )
 
 // Escape makes text of any origin safe to print. Unprintable characters (controls, line ends, escape sequences,
@@ -19,7 +21,7 @@ func Escape(s string, ascii bool) string {
 	if ascii {
 		quote = strconv.QuoteToASCII
 	}
-	q := quote(s)
+	q := flags.Reveal(quote(s))
 	return unquoted.Replace(q[1 : len(q)-1])
 }
 
@@ -33,19 +35,19 @@ type Styled string
 func escapeArgs(args []any, ascii bool) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {
-		switch v := arg.(type) {
+		switch styled := arg.(type) {
 		case Styled:
-			out[i] = string(v)
+			out[i] = string(styled)
 		case string:
-			out[i] = Escape(v, ascii)
+			out[i] = Escape(styled, ascii)
 		case error:
-			out[i] = Escape(v.Error(), ascii)
+			out[i] = Escape(styled.Error(), ascii)
 		case fmt.Stringer:
-			out[i] = Escape(v.String(), ascii)
+			out[i] = Escape(styled.String(), ascii)
 		case int, int64, uint64, float64, bool:
-			out[i] = v
+			out[i] = styled
 		default:
-			out[i] = Escape(fmt.Sprint(v), ascii)
+			out[i] = Escape(fmt.Sprint(styled), ascii)
 		}
 	}
 	return out

@@ -153,13 +153,13 @@ func find(cmds []Command, path string) (Command, bool) {
 func Narrow(cmds []Command, args []string) []Command {
 	var few []Command
 	runs := false
-	for _, c := range cmds {
+	for _, command := range cmds {
 		rest, ok := args, true
-		words := strings.Fields(c.Path)
+		words := strings.Fields(command.Path)
 		for i, word := range words {
 			other := ""
 			if i == len(words)-1 {
-				other = alias(cmds, c.Path)
+				other = alias(cmds, command.Path)
 			}
 			i := slices.IndexFunc(rest, func(arg string) bool { return arg == word || arg == other && other != "" })
 			if i < 0 {
@@ -169,8 +169,8 @@ func Narrow(cmds []Command, args []string) []Command {
 			rest = rest[i+1:]
 		}
 		if ok {
-			few = append(few, c)
-			runs = runs || c.New != nil
+			few = append(few, command)
+			runs = runs || command.New != nil
 		}
 	}
 	if !runs {
@@ -213,7 +213,7 @@ func pathOf(node *kong.Node) string {
 
 // NewGrammar builds kong's model of the commands. It panics on a mistake in the table; a test builds the whole
 // table.
-func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
+func NewGrammar(globals *Globals, cmds []Command) *kong.Kong {
 	options := []kong.Option{
 		kong.Name("rye"),
 		kong.Description("A package manager and build tool for what AI agents run."),
@@ -240,7 +240,7 @@ func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
 		}
 		options = append(options, kong.DynamicCommand(c.Path, c.Help, heading(c.Group), target, tags...))
 	}
-	return kong.Must(g, options...)
+	return kong.Must(globals, options...)
 }
 
 // helpWidth is the width of help text, the same on every terminal.

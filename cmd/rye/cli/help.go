@@ -25,6 +25,7 @@ func Commands() []Command {
 		},
 		{
 			Path: "version", Group: "start", Help: "Print the version.",
+			More:   versionHelp,
 			Aka:    []string{"--version", "-V", "about"},
 			New:    func() Runner { return new(VersionRun) },
 			Schema: "version/1", Output: versionAnswer{},
@@ -78,11 +79,11 @@ func variables() []variableLine {
 	}
 }
 
-func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
-	ans := newHelp(a.Commands)
+func (h *helpRun) Run(_ context.Context, app *App) (Answer, error) {
+	ans := newHelp(app.Commands)
 	switch strings.Join(h.Words, " ") {
 	case "commands":
-		ans.Page = commandsPage(a.Commands)
+		ans.Page = commandsPage(app.Commands)
 		return ans, nil
 	case "errors":
 		ans.Page = errorsPage()
@@ -91,25 +92,25 @@ func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 		ans.Page = environmentPage()
 		return ans, nil
 	}
-	kctx, err := kong.Trace(NewGrammar(new(Globals), a.Commands), h.Words)
+	kctx, err := kong.Trace(NewGrammar(new(Globals), app.Commands), h.Words)
 	if err == nil {
 		err = kctx.Error
 	}
 	if err != nil {
 		topics := []string{"commands", "errors", "environment"}
-		for _, c := range a.Commands {
+		for _, c := range app.Commands {
 			topics = append(topics, c.Path)
 		}
 		topic := strings.Join(h.Words, " ")
 		f := fault.New(fault.NotFound, "no help for %q", topic).Try("rye help")
-		if path, ok := aka(a.Commands, topic); ok {
+		if path, ok := aka(app.Commands, topic); ok {
 			f.Hint = []string{"rye help " + path}
 		} else if meant := suggest.Names(topic, topics); len(meant) > 0 {
 			f.Hint = []string{"rye help " + meant[0]}
 		}
 		return nil, f
 	}
-	return helpOf(a.Commands, kctx), nil
+	return helpOf(app.Commands, kctx), nil
 }
 
 // Topics offers the pages of help that are not about one command, as the first word after rye help.
@@ -142,52 +143,52 @@ var daily = []string{"init", "new", "check", "sign", "add", "lock", "exec", "dif
 
 // frontPage fits on one screen: the daily commands, the names of the others by group, and the global flags.
 func frontPage(cmds []Command, flags string) string {
-	var b strings.Builder
-	b.WriteString(
+	var text strings.Builder
+	text.WriteString(
 		"Usage: rye <command> [flags]\n\nA package manager and build tool for what AI agents run.\n\nEvery day:\n")
 	for _, path := range daily {
 		c, _ := find(cmds, path)
-		fmt.Fprintf(&b, "  %-9s %s\n", path, c.Help)
+		fmt.Fprintf(&text, "  %-9s %s\n", path, c.Help)
 	}
-	b.WriteString("\nMore:\n")
+	text.WriteString("\nMore:\n")
 	group := ""
 	for _, c := range cmds {
 		switch {
 		case c.Hidden || strings.Contains(c.Path, " ") || slices.Contains(daily, c.Path):
 		case c.Group == group:
-			fmt.Fprintf(&b, ", %s", c.Path)
+			fmt.Fprintf(&text, ", %s", c.Path)
 		default:
 			if group != "" {
-				b.WriteByte('\n')
+				text.WriteByte('\n')
 			}
 			group = c.Group
-			fmt.Fprintf(&b, "  %-9s %s", heading(group), c.Path)
+			fmt.Fprintf(&text, "  %-9s %s", heading(group), c.Path)
 		}
 	}
-	return b.String() + "\n\nGlobal flags:\n" + flags +
+	return text.String() + "\n\nGlobal flags:\n" + flags +
 		"\nExit status: 0 done, 1 no or failed, 2 wrong usage, 3 not found, 4 refused, 130 interrupted.\n" +
 		"See also: rye help COMMAND, rye help commands, rye help errors, rye help environment\n"
 }
 
 // commandsPage lists every command under its group.
 func commandsPage(cmds []Command) string {
-	var b strings.Builder
+	var text strings.Builder
 	group := ""
-	for _, c := range cmds {
-		if c.Hidden || c.New == nil {
+	for _, command := range cmds {
+		if command.Hidden || command.New == nil {
 			continue
 		}
-		if c.Group != group {
-			group = c.Group
-			fmt.Fprintf(&b, "%s\n", heading(group))
+		if command.Group != group {
+			group = command.Group
+			fmt.Fprintf(&text, "%s\n", heading(group))
 		}
-		name := c.Path
-		if other := alias(cmds, c.Path); other != "" {
+		name := command.Path
+		if other := alias(cmds, command.Path); other != "" {
 			name += " (" + other + ")"
 		}
-		fmt.Fprintf(&b, "  %-20s %s\n", name, c.Help)
+		fmt.Fprintf(&text, "  %-20s %s\n", name, command.Help)
 	}
-	return b.String()
+	return text.String()
 }
 
 func newHelp(cmds []Command) helpAnswer {
@@ -201,12 +202,12 @@ func newHelp(cmds []Command) helpAnswer {
 }
 
 func errorsPage() string {
-	var b strings.Builder
-	b.WriteString("Exit statuses:\n\n")
+	var text strings.Builder
+	text.WriteString("Exit statuses:\n\n")
 	for _, e := range fault.Exits() {
-		fmt.Fprintf(&b, "  %-4d %s\n", e.Exit, e.Help)
+		fmt.Fprintf(&text, "  %-4d %s\n", e.Exit, e.Help)
 	}
-	b.WriteString(
+	text.WriteString(
 		"\nA command that asks a question (a check) exits with 1 whatever the code. Any other status is a failure.\n" +
 			"\nError codes with their status; * means that the same command may succeed later:\n\n")
 	for _, c := range fault.Table() {
@@ -214,9 +215,9 @@ func errorsPage() string {
 		if c.Retryable {
 			mark = "*"
 		}
-		fmt.Fprintf(&b, "  %-21s %-3s %s %s\n", c.Code, strconv.Itoa(c.Exit), mark, c.Help)
+		fmt.Fprintf(&text, "  %-21s %-3s %s %s\n", c.Code, strconv.Itoa(c.Exit), mark, c.Help)
 	}
-	return b.String()
+	return text.String()
 }
 
 func environmentPage() string {
@@ -236,9 +237,9 @@ type explainer interface {
 	Explain(ctx context.Context, a *App) (string, error)
 }
 
-// explained appends to the help of a command its explanation of the arguments, if it is an explainer. Invalid
+// explained puts a command's explanation of the arguments in front of its help, if it is an explainer. Invalid
 // arguments give the plain page.
-func explained(ctx context.Context, host Host, t *Terminal, cmds []Command, args []string,
+func explained(ctx context.Context, host Host, term *Terminal, cmds []Command, args []string,
 	page helpAnswer) (helpAnswer,
 	error) {
 	plain := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--help" || arg == "-h" })
@@ -250,14 +251,14 @@ func explained(ctx context.Context, host Host, t *Terminal, cmds []Command, args
 	if !ok {
 		return page, nil
 	}
-	a, err := NewApp(host, t, inv.Globals, cmds)
+	a, err := NewApp(host, term, inv.Globals, cmds)
 	if err != nil {
 		return page, err
 	}
 	a.Args = plain
 	more, err := e.Explain(ctx, a)
 	if err == nil {
-		page.Page += more
+		page.Page = strings.TrimPrefix(more, "\n") + "\n" + page.Page
 	}
 	return page, err
 }

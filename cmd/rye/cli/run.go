@@ -17,45 +17,45 @@ import (
 
 // Run runs one command line and returns the exit status.
 func Run(host Host, cmds []Command, args []string) int {
-	t := host.Terminal(flagGiven(args, "--no-color"))
-	t.Json = flagGiven(args, "--json") // so that an error of Parse is JSON too
+	term := host.Terminal(flagGiven(args, "--no-color"))
+	term.Json = flagGiven(args, "--json") // so that an error of Parse is JSON too
 	inv, err := Parse(cmds, args)
 	if err != nil {
-		return t.Finish("", nil, err)
+		return term.Finish("", nil, err)
 	}
 	if inv.Help != nil {
-		page, err := explained(context.Background(), host, t, cmds, args, helpOf(cmds, inv.Help))
+		page, err := explained(context.Background(), host, term, cmds, args, helpOf(cmds, inv.Help))
 		if err != nil {
-			return t.Finish("", nil, err)
+			return term.Finish("", nil, err)
 		}
-		return t.Finish("help/1", page, nil)
+		return term.Finish("help/1", page, nil)
 	}
 	g := inv.Globals
-	t.Json, t.Quiet, t.Verbose, t.Debug = g.JSON, g.Quiet, g.Verbose, g.Debug
-	a, err := NewApp(host, t, g, cmds)
+	term.Json, term.Quiet, term.Verbose, term.Debug = g.JSON, g.Quiet, g.Verbose, g.Debug
+	app, err := NewApp(host, term, g, cmds)
 	if err != nil {
-		return t.Finish("", nil, err)
+		return term.Finish("", nil, err)
 	}
-	a.Args = args
+	app.Args = args
 	// help, version and doctor must work with any environment, because they explain what is wrong with it.
 	if !slices.Contains([]string{"help", "version", "doctor"}, inv.Command.Path) {
-		if err := nested.Check(a.RefuseUnknown(), inv.Command.Path, args, a.Env); err != nil {
-			return t.Finish("", nil, err)
+		if err := nested.Check(app.RefuseUnknown(), inv.Command.Path, args, app.Env); err != nil {
+			return term.Finish("", nil, err)
 		}
 	}
 	ctx, stop := interruptible()
 	defer stop()
 	began := time.Now()
-	ans, err := inv.Runner.Run(ctx, a)
-	if t.Verbose {
-		a.printCounters(time.Since(began))
+	ans, err := inv.Runner.Run(ctx, app)
+	if term.Verbose {
+		app.printCounters(time.Since(began))
 	}
 	if err != nil {
-		err = a.place(fault.Of(err))
-	} else if inv.Command.Quiet && t.Quiet && !t.Json {
+		err = app.place(fault.Of(err))
+	} else if inv.Command.Quiet && term.Quiet && !term.Json {
 		ans = nil
 	}
-	return t.Finish(inv.Command.Schema, ans, err)
+	return term.Finish(inv.Command.Schema, ans, err)
 }
 
 // flagGiven reports whether args contain a boolean flag. It works before they are parsed.
@@ -122,7 +122,7 @@ type readResult struct {
 	err error
 }
 
-func (c *cancellableReader) Read(p []byte) (int, error) {
+func (c *cancellableReader) Read(data []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -141,7 +141,7 @@ func (c *cancellableReader) Read(p []byte) (int, error) {
 			c.busy, c.left, c.err = false, c.buf[:res.n], res.err
 		}
 	}
-	n := copy(p, c.left)
+	n := copy(data, c.left)
 	c.left = c.left[n:]
 	if n == 0 && len(c.left) == 0 {
 		return 0, c.err

@@ -121,8 +121,8 @@ type counter struct {
 }
 
 // NewApp returns the App of a command line. It checks SOURCE_DATE_EPOCH and enters the directory of -C.
-func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
-	a := &App{Host: h, Globals: g, Term: t, Commands: cmds, Clock: h.Now}
+func NewApp(h Host, t *Terminal, globals Globals, cmds []Command) (*App, error) {
+	app := &App{Host: h, Globals: globals, Term: t, Commands: cmds, Clock: h.Now}
 	if v := h.Env("SOURCE_DATE_EPOCH"); v != "" {
 		sec, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || sec < 0 || sec > 253402300799 { // the last second of the year 9999
@@ -130,31 +130,31 @@ func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 				Try("unset SOURCE_DATE_EPOCH")
 		}
 		fixed := time.Unix(sec, 0).UTC()
-		a.Clock = func() time.Time { return fixed }
+		app.Clock = func() time.Time { return fixed }
 	}
-	if g.Project != "" {
-		if err := a.Enter(g.Project); err != nil {
+	if globals.Project != "" {
+		if err := app.Enter(globals.Project); err != nil {
 			return nil, err
 		}
 	}
-	return a, nil
+	return app, nil
 }
 
 // Enter makes dir the working directory, as -C does.
 func (a *App) Enter(dir string) error {
-	s := a.Absolute(Setting{Value: dir, Origin: "--project"})
-	if s.Err != nil {
-		return s.Err
+	setting := a.Absolute(Setting{Value: dir, Origin: "--project"})
+	if setting.Err != nil {
+		return setting.Err
 	}
-	if err := osfile.NeedDir(s.Value); err != nil {
+	if err := osfile.NeedDir(setting.Value); err != nil {
 		return err
 	}
 	if a.Chdir != nil {
-		if err := a.Chdir(s.Value); err != nil {
+		if err := a.Chdir(setting.Value); err != nil {
 			return err
 		}
 	}
-	a.Globals.Project, a.Getwd = dir, func() (string, error) { return s.Value, nil }
+	a.Globals.Project, a.Getwd = dir, func() (string, error) { return setting.Value, nil }
 	return nil
 }
 
@@ -234,20 +234,20 @@ func (a *App) Absolute(s Setting) Setting {
 // FromEnv returns the directory that a variable names; "~/" is the home directory. It refuses a relative path,
 // because that would depend on the working directory, even within a stranger's project.
 func (a *App) FromEnv(name, value string) Setting {
-	s := Setting{Value: value, Origin: name}
+	setting := Setting{Value: value, Origin: name}
 	if rest, ok := strings.CutPrefix(value, "~/"); ok {
 		home := a.Home()
 		if home.Err != nil {
 			return home
 		}
-		s.Value = filepath.Join(home.Value, rest)
+		setting.Value = filepath.Join(home.Value, rest)
 	}
-	if !filepath.IsAbs(s.Value) {
+	if !filepath.IsAbs(setting.Value) {
 		return Setting{Origin: name, Err: fault.New(fault.Config, "%s is %q, not an absolute path", name, value).
 			Try("export " + name + "=\"$PWD\"/" + fault.Quote(value))}
 	}
-	s.Value = filepath.Clean(s.Value)
-	return s
+	setting.Value = filepath.Clean(setting.Value)
+	return setting
 }
 
 // Home returns the user's home directory, from HOME or on Windows USERPROFILE.

@@ -166,20 +166,24 @@ func (t *Terminal) Erase() string {
 }
 
 // fault writes an error for people.
-func (t *Terminal) fault(f *fault.Error) {
-	t.Say(t.Stderr.Paint(RoleError, "error: ", t.Ascii), "%s", []any{f.Text})
-	for _, why := range f.Why {
+func (t *Terminal) fault(failure *fault.Error) {
+	head := t.Stderr.Paint(RoleError, "error: ", t.Ascii)
+	if failure.Plain {
+		head = ""
+	}
+	t.Say(head, "%s", []any{failure.Text})
+	for _, why := range failure.Why {
 		t.Say("  ", "%s", []any{why})
 	}
-	for i, hint := range f.Hint {
+	for i, hint := range failure.Hint {
 		prefix := t.Stderr.Paint(RoleHint, "hint: ", t.Ascii)
 		if i > 0 {
 			prefix = "      "
 		}
 		t.Say(prefix, "%s", []any{hint})
 	}
-	if t.Debug && f.Err != nil {
-		t.chain(f.Err, "  ")
+	if t.Debug && failure.Err != nil {
+		t.chain(failure.Err, "  ")
 	}
 }
 
@@ -201,44 +205,44 @@ func (t *Terminal) chain(err error, indent Styled) {
 // Finish writes a command's outcome, flushes and returns the exit status.
 func (t *Terminal) Finish(schema string, ans Answer, err error) int {
 	t.draw("")
-	var f *fault.Error
+	var failure *fault.Error
 	if err != nil {
-		f = fault.Of(err)
+		failure = fault.Of(err)
 	}
-	if e := t.outcome(schema, ans, f); e != nil {
+	if e := t.outcome(schema, ans, failure); e != nil {
 		// Standard output is lost, so standard error and the exit status report it.
-		f = fault.Of(fmt.Errorf("writing to standard output: %w", e))
-		t.fault(f)
-		return f.Line().Exit
+		failure = fault.Of(fmt.Errorf("writing to standard output: %w", e))
+		t.fault(failure)
+		return failure.Line().Exit
 	}
-	if f == nil {
+	if failure == nil {
 		return fault.ExitDone
 	}
-	return f.Line().Exit
+	return failure.Line().Exit
 }
 
 // outcome writes the answer and the error, as text or as one line of JSON. Its error is about standard output.
-func (t *Terminal) outcome(schema string, ans Answer, f *fault.Error) (err error) {
+func (t *Terminal) outcome(schema string, ans Answer, failure *fault.Error) (err error) {
 	switch {
 	case !t.Json:
 		if ans != nil {
 			ans.Text(t)
 		}
 		err = t.Data.Flush()
-		if f != nil {
-			t.fault(f)
+		if failure != nil {
+			t.fault(failure)
 		}
 		return err
-	case f == nil && ans == nil:
+	case failure == nil && ans == nil:
 		return t.Data.Flush()
 	}
 	var line []byte
-	if f == nil {
+	if failure == nil {
 		line, err = reply.Data(schema, ans)
 	} else {
-		line, err = reply.Fault(f, schema, ans)
-		if t.Debug && f.Err != nil {
-			t.chain(f.Err, "")
+		line, err = reply.Fault(failure, schema, ans)
+		if t.Debug && failure.Err != nil {
+			t.chain(failure.Err, "")
 		}
 	}
 	if err != nil {

@@ -24,39 +24,72 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 	path := pathOf(node)
 	name := strings.TrimSpace("rye " + path)
 	text := bad.Unwrap().Error()
-	f := fault.New(fault.Validation, "%s", text).Try(strings.TrimSpace("rye help " + path))
+	failure := fault.New(fault.Validation, "%s", text).Try(strings.TrimSpace("rye help " + path))
 	if word, ok := offender(text, "unexpected argument "); ok {
-		f.On("argument", word).Text = fmt.Sprintf("%q is one argument too many for %q", word, name)
+		failure.On("argument", word).Text = fmt.Sprintf("%q is one argument too many for %q", word, name)
 		switch {
+		case path == "auth set":
+			return valueTyped(args)
 		case len(node.Children) > 0:
-			f.Text = fmt.Sprintf("%q has no command %q", name, word)
-			meant(f, args, word, meantCommands(cmds, path, word))
-		case strings.Contains(word, "=") && slices.Contains(FlagNames(node), "--param"):
-			meant(f, args, word, []string{"-p " + fault.Quote(word)})
+			failure.Text = fmt.Sprintf("%q has no command %q", name, word)
+			meant(failure, args, word, meantCommands(cmds, path, word))
+		case strings.Contains(word, "=") && pairFlag(node) != "":
+			meant(failure, args, word, []string{pairFlag(node) + " " + fault.Quote(word)})
 		case slices.Contains(FlagNames(node), "--"+word):
-			meant(f, args, word, []string{"--" + word})
+			meant(failure, args, word, []string{"--" + word})
 		case len(node.Positional) > 0:
-			f.Because("flags go before or after all arguments, not between them")
+			failure.Because("flags go before or after all arguments, not between them")
 		}
 	} else if word, ok := offender(text, "unknown flag "); ok {
-		f.On("argument", word).Text = fmt.Sprintf("%q has no flag %q", name, word)
+		failure.On("argument", word).Text = fmt.Sprintf("%q has no flag %q", name, word)
 		guesses := suggest.Names(word, FlagNames(node))
 		if path, ok := aka(cmds, word); ok && node.Parent == nil { // a command can't follow another one
 			guesses = []string{path}
 		}
-		meant(f, args, word, guesses)
+		meant(failure, args, word, guesses)
 		if len(guesses) == 0 && len(node.Positional) > 0 {
-			f.Because(`arguments that begin with "-" go after "--"`)
+			failure.Because(`arguments that begin with "-" go after "--"`)
 		}
+	} else if strings.Contains(text, ": time: missing unit ") {
+		flag, _, _ := strings.Cut(text, ":")
+		_, value, _ := strings.Cut(text, ": expected duration but got ")
+		value, _, _ = strings.Cut(value, ": time: ")
+		failure.Text = fmt.Sprintf("%s: %s has no unit", flag, value)
+		failure.Because("a time is written like 30s, 10m or 2h")
+	} else if strings.Contains(text, `must be one of "",`) { // "" is the flag's absence
+		failure.Text = strings.Replace(text, `must be one of "",`, "must be one of ", 1)
 	} else if len(node.Children) > 0 && strings.HasPrefix(text, "expected ") {
-		f.Text = fmt.Sprintf("%q needs a command", name)
+		failure.Text = fmt.Sprintf("%q needs a command", name)
 		for _, c := range node.Children {
 			if !c.Hidden && (node.Parent != nil || slices.Contains(daily, c.Name)) {
-				f.Because(fmt.Sprintf("%-12s %s", c.Name, c.Help))
+				failure.Because(fmt.Sprintf("%-12s %s", c.Name, c.Help))
 			}
 		}
 	}
-	return f
+	return failure
+}
+
+// pairFlag returns the flag of a command that takes NAME=VALUE, or "".
+func pairFlag(node *kong.Node) string {
+	switch names := FlagNames(node); {
+	case slices.Contains(names, "--param"):
+		return "-p"
+	case slices.Contains(names, "--input"):
+		return "-i"
+	}
+	return ""
+}
+
+// valueTyped is the error for a secret on the command line. It doesn't repeat the secret.
+func valueTyped(args []string) *fault.Error {
+	failure := fault.New(fault.Validation, "the value of a secret can't be an argument").
+		Because("rye auth set reads it from a prompt or from standard input",
+			"the value that you typed is in your shell's history now: remove it there, or replace the secret")
+	i := slices.Index(args, "set") + 1
+	if i < len(args) && !strings.HasPrefix(args[i], "-") {
+		return failure.Try(fault.Command("rye auth set", args[i]))
+	}
+	return failure.Try("rye help auth set")
 }
 
 // offender returns the word in kong's message, without kong's own suggestion.
@@ -128,6 +161,14 @@ func aka(cmds []Command, words string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// Value returns the value of an optional flag: a pointer, so that 0 differs from no flag. Without the flag it is 0.
+func Value[T any](flag *T) (value T) {
+	if flag != nil {
+		value = *flag
+	}
+	return value
 }
 
 // FlagNames returns the flags of a command as they are typed.

@@ -49,25 +49,25 @@ func (c *demoRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, removeLocked(dir)) }()
-	d := &demo{ctx: ctx, app: a, dir: dir, home: "you"}
-	if err := os.Mkdir(d.path("project"), 0o700); err != nil {
+	demo := &demo{ctx: ctx, app: a, dir: dir, home: "you"}
+	if err := os.Mkdir(demo.path("project"), 0o700); err != nil {
 		return nil, err
 	}
-	script := d.script
+	script := demo.script
 	if c.Agent {
 		m, err := startModel()
 		if err != nil {
 			return nil, err
 		}
 		defer m.close()
-		script = func() []demoLine { return d.agentScript(m) }
+		script = func() []demoLine { return demo.agentScript(m) }
 	}
 	for _, line := range script() {
-		if err := d.play(line); err != nil {
-			return d.answer, err
+		if err := demo.play(line); err != nil {
+			return demo.answer, err
 		}
 	}
-	return d.answer, nil
+	return demo.answer, nil
 }
 
 // removeLocked removes a directory tree. It makes directories writable first, because tools run from read-only
@@ -143,38 +143,38 @@ func (d *demo) script() []demoLine {
 }
 
 // play carries out one line and records it.
-func (d *demo) play(l demoLine) error {
-	if l.does != nil {
-		if err := l.does(); err != nil {
+func (d *demo) play(demoLine demoLine) error {
+	if demoLine.does != nil {
+		if err := demoLine.does(); err != nil {
 			return err
 		}
 	}
-	step := demoStep{Title: l.title, Output: []string{}}
+	step := demoStep{Title: demoLine.title, Output: []string{}}
 	var text string
-	for i, arg := range l.args {
+	for i, arg := range demoLine.args {
 		if arg == "THREAD" {
-			l.args[i] = d.named
+			demoLine.args[i] = d.named
 		}
 	}
-	if l.args != nil {
+	if demoLine.args != nil {
 		// The output shows paths relative to the project.
 		near := strings.NewReplacer(d.path("project")+string(filepath.Separator), "", d.dir+string(filepath.Separator),
 			"../")
 		var err error
-		if step.Exit, text, err = d.rye(l.args); err != nil {
+		if step.Exit, text, err = d.rye(demoLine.args); err != nil {
 			return err
 		}
 		text = near.Replace(text)
-		step.Command = near.Replace("rye " + cli.JoinArgs(l.args))
+		step.Command = near.Replace("rye " + cli.JoinArgs(demoLine.args))
 	}
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, l.show) {
+		if strings.Contains(line, demoLine.show) {
 			step.Output = append(step.Output, strings.TrimRight(line, "\n"))
 		}
 	}
 	d.answer.Steps = append(d.answer.Steps, step)
-	if step.Exit != l.exit || !strings.Contains(text, l.say) {
-		return fault.New(fault.Unknown, "%q ended with %d, not %d: %q", step.Command, step.Exit, l.exit, text)
+	if step.Exit != demoLine.exit || !strings.Contains(text, demoLine.say) {
+		return fault.New(fault.Unknown, "%q ended with %d, not %d: %q", step.Command, step.Exit, demoLine.exit, text)
 	}
 	return nil
 }

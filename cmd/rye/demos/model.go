@@ -41,26 +41,26 @@ type message struct {
 type object = map[string]any
 
 // ServeHTTP implements http.Handler.
-func (m *scripted) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+func (m *scripted) ServeHTTP(response http.ResponseWriter, q *http.Request) {
 	var question struct {
 		Messages []message `json:"messages"`
 	}
 	const most = 1 << 20
 	if err := json.NewDecoder(io.LimitReader(q.Body, most)).Decode(&question); err != nil ||
 		len(question.Messages) == 0 {
-		http.Error(w, "no messages", http.StatusBadRequest)
+		http.Error(response, "no messages", http.StatusBadRequest)
 		return
 	}
 	name, arguments, err := m.decide(question.Messages)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		http.Error(response, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	text, _ := json.Marshal(arguments) // strings, numbers and objects, so it can't fail
 	call := object{"id": fmt.Sprintf("call_%d", len(question.Messages)), "type": "function",
 		"function": object{"name": name, "arguments": string(text)}}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(object{"object": "chat.completion", "model": "script",
+	response.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(response).Encode(object{"object": "chat.completion", "model": "script",
 		"choices": []any{object{"index": 0, "finish_reason": "tool_calls",
 			"message": object{"role": "assistant", "content": nil, "tool_calls": []any{call}}}},
 		"usage": object{"prompt_tokens": 200, "completion_tokens": 20}})

@@ -27,7 +27,7 @@ func Commands() []cli.Command {
 				return new(importAgentsRun)
 			}, Schema: "import-agents/1", Output: &importAgentsAnswer{},
 		},
-		{Path: "export", Group: "exchange", Help: "Export skills and directives."},
+		{Path: "export", Group: "exchange", Help: "Export skills, directives and plugins."},
 		{
 			Path: "export skill", Quiet: true, Group: "exchange", Help: "Export a skill to a folder or a client.",
 			More: "With DIR it writes the folder DIR/NAME: the original files of an imported skill, or a SKILL.md generated from a directive. The " +
@@ -47,6 +47,17 @@ func Commands() []cli.Command {
 			New: func() cli.Runner {
 				return new(exportDirectiveRun)
 			}, Schema: "export-directive/1", Output: &exportAnswer{},
+		},
+		{
+			Path: "export plugin", Quiet: true, Group: "exchange", Help: "Export a bundle as an Agent Plugin.",
+			More: "DIR becomes a plugin that every agent client reads (rye docs plugins); it must be missing or empty. BUNDLE is one of the " +
+				"project's lock, or as for rye bundle export.\n\nA bundle that was made of a plugin comes back as it was, byte for byte. Of any " +
+				"other the skills and directives become skills, and the server in mcp.json is rye, which serves the bundle as a locked and vendored " +
+				"project: rye mcp serve -C ${PLUGIN_ROOT} --frozen. It offers tools by their own names only with --tools. rye names the parts " +
+				"that a plugin can't have.\n\nA plugin brings no trust: the server doesn't start until the user trusts the signers. The commands " +
+				"are printed, and in the plugin's README.md.\n\nExamples:\n\n    rye export plugin acme/deploy ./acme-deploy\n" +
+				"    rye export plugin acme/deploy ./deploy --name deploy --tools 'tool:acme/**'",
+			New: func() cli.Runner { return new(exportPluginRun) }, Schema: "export-plugin/1", Output: &pluginAnswer{},
 		},
 	}
 }

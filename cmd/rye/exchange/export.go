@@ -2,10 +2,12 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/skill"
 	"github.com/rye-build/rye/bundle/skill/client"
@@ -13,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/clients"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/manifest/policy"
@@ -25,13 +28,13 @@ type toFlags struct {
 }
 
 type exportRun struct {
-	Ref string `arg:"" complete:"ref" help:"Ref of a skill's tool or of a directive."`
+	Ref string `arg:"" complete:"skill|path" help:"Ref of a skill's tool or of a directive."`
 	Dir string `arg:"" optional:"" complete:"dir" help:"Directory for the skill's folder."`
 	toFlags
 }
 
 type exportDirectiveRun struct {
-	Ref string `arg:"" complete:"ref" help:"Ref of the directive."`
+	Ref string `arg:"" complete:"directive" help:"Ref of the directive."`
 	toFlags
 }
 
@@ -55,7 +58,7 @@ func (e *exportAnswer) Text(t *cli.Terminal) {
 }
 
 // Run implements cli.Runner.
-func (c *exportDirectiveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *exportDirectiveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	text := c.Ref
 	if !strings.Contains(text, ":") {
 		text = "directive:" + text
@@ -73,11 +76,11 @@ func (c *exportDirectiveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, e
 			Try("rye export directive "+fault.Quote(c.Ref)+" --to claude",
 				"rye export skill "+fault.Quote(c.Ref)+" DIR")
 	}
-	return c.toClient(ctx, a, text)
+	return c.toClient(ctx, app, text)
 }
 
 // Run implements cli.Runner.
-func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *exportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	switch {
 	case c.To != "" && c.Dir != "":
 		return nil, fault.New(fault.Validation, "DIR and --to can't be combined").Try("rye help export skill")
@@ -86,9 +89,9 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			Try("rye export skill "+fault.Quote(c.Ref)+" --to claude", "rye export skill "+fault.Quote(c.Ref)+" DIR")
 	}
 	if c.To != "" {
-		return c.toClient(ctx, a, c.Ref)
+		return c.toClient(ctx, app, c.Ref)
 	}
-	v, err := spaces.OpenItems(ctx, a)
+	v, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +104,11 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := a.Absolute(cli.Setting{Value: filepath.Join(c.Dir, name)})
+	dir := app.Absolute(cli.Setting{Value: filepath.Join(c.Dir, name)})
 	if dir.Err != nil {
 		return nil, dir.Err
 	}
-	if err := paths.RefuseLinks(a, dir.Value); err != nil {
+	if err := paths.RefuseLinks(app, dir.Value); err != nil {
 		return nil, err
 	}
 	ans := &exportAnswer{Ref: it.Ref.String(), Files: []string{}, DryRun: c.DryRun}
@@ -123,19 +126,19 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // toClient writes the files of a locked item to the folders of a client, or with --remove removes them. Some clients
 // read another client's folder; if the item is already there, the list of that client is used.
-func (c *toFlags) toClient(ctx context.Context, a *cli.App, text string) (cli.Answer, error) {
+func (c *toFlags) toClient(ctx context.Context, app *cli.App, text string) (cli.Answer, error) {
 	to, err := client.ByName(c.To)
 	if err != nil {
 		return nil, err
 	}
 	if !c.DryRun {
-		unlock, err := paths.Alone(ctx, a, false)
+		unlock, err := paths.Alone(ctx, app, false)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 	}
-	locked, err := paths.OpenLock(a, false)
+	locked, err := paths.OpenLock(app, false)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +153,7 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, text string) (cli.An
 	}
 	defer place.Close()
 	if owner := place.Owner(ref.String(), to); owner.Name != to.Name {
-		a.Term.Note("%s reads the folder of %s, where it is installed already", to.Name, owner.Name)
+		app.Term.Note("%s reads the folder of %s, where it is installed already", to.Name, owner.Name)
 		to = owner
 	}
 	pair := client.Pair{Ref: ref.String(), Client: to.Name}
@@ -158,22 +161,22 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, text string) (cli.An
 	if c.Remove {
 		ans.Files, err = place.Remove(pair, c.DryRun)
 	} else {
-		ans.Files, err = write(ctx, a, locked, place, pair, ref, to, c.DryRun)
+		ans.Files, err = write(ctx, app, locked, place, pair, ref, to, c.DryRun)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if len(ans.Files) == 0 {
 		ans.Files = []string{}
-		a.Term.Note("%s is up to date with the lock", ref)
+		app.Term.Note("%s is up to date with the lock", ref)
 	}
 	return ans, nil
 }
 
 // lockedRef returns the ref that an argument names: a ref, or the id of a locked item.
-func lockedRef(ctx context.Context, l *paths.Lock, text string) (model.Ref, error) {
-	if l.Old != nil {
-		if ref, ok := l.Old.Named(text); ok {
+func lockedRef(ctx context.Context, lock *paths.Lock, text string) (model.Ref, error) {
+	if lock.Old != nil {
+		if ref, ok := lock.Old.Named(text); ok {
 			return ref, nil
 		}
 	}
@@ -181,29 +184,53 @@ func lockedRef(ctx context.Context, l *paths.Lock, text string) (model.Ref, erro
 	switch {
 	case err == nil:
 		return ref, nil
-	case l.Old != nil:
-		return ref, paths.NotLocked(ctx, l, text)
+	case lock.Old != nil:
+		return ref, paths.NotLocked(ctx, lock, text)
 	}
 	return ref, items.BadRef(text, err)
 }
 
+// exists returns an error if no space has an item.
+func exists(ctx context.Context, app *cli.App, ref model.Ref) error {
+	view, err := spaces.OpenItems(ctx, app)
+	if err != nil {
+		return nil
+	}
+	defer view.Close()
+	_, err = view.Find(ctx, ref)
+	if _, missing := errors.AsType[*ai.NotFoundError](err); missing {
+		return err
+	}
+	return nil
+}
+
 // write writes the pinned files of an item to a client's folders. It warns about commands in the text that the
-// client may run on its own.
-func write(ctx context.Context, a *cli.App, l *paths.Lock, place *client.Place, pair client.Pair, ref model.Ref,
+// client may run on its own, and about tools that it may allow.
+func write(ctx context.Context, app *cli.App, l *paths.Lock, place *client.Place, pair client.Pair, ref model.Ref,
 	to client.Client, dry bool) ([]string, error) {
 	pins, err := clients.Open(ctx, l.Lock)
 	if err != nil {
 		return nil, err
 	}
 	files, err := pins.Files(ctx, ref, to)
+	if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
+		if missing := exists(ctx, app, ref); missing != nil {
+			return nil, missing
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range files {
 		if base := path.Base(f.Path); base == skill.Main || path.Dir(f.Path) == to.Commands {
 			for _, command := range skill.Runs(f.Bytes) {
-				a.Term.Warn("%s: the client may run this on its own: %s", f.Path, command)
+				app.Term.Warn("%s: the client may run this on its own: %s", f.Path, command)
 			}
+		}
+		if text, err := skill.ParseText(f.Path, f.Bytes); path.Base(f.Path) == skill.Main && err == nil &&
+			len(text.AllowedTools) > 0 {
+			app.Term.Warn("%s: the client may allow these tools without asking: %s", f.Path,
+				strings.Join(text.AllowedTools, ", "))
 		}
 	}
 	return place.Install(pair, files, dry)

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"os"
@@ -11,13 +10,13 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/bundle/skill"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/lock/adopt"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/lock/web"
 )
@@ -30,111 +29,103 @@ type importSkillRun struct {
 }
 
 type importAnswer struct {
-	From   string     `json:"from"`
-	Digest string     `json:"digest"` // of the archive; empty for a folder
-	Skills []imported `json:"skills"`
-	DryRun bool       `json:"dry_run"`
-}
-
-// imported describes one skill, and the items and files that it becomes.
-type imported struct {
-	Name    string `json:"name"`
-	Path    string `json:"path"` // in the source
-	License string `json:"license"`
-	// licence files from above the skill's folder, stored beside its files
-	Licences  []string      `json:"license_files"`
-	Tool      string        `json:"tool"`
-	Directive string        `json:"directive"`
-	Files     []string      `json:"files"`   // written, or would be; empty if all were up to date
-	Removed   []string      `json:"removed"` // files of the previous version, removed or to be removed
-	LeftOut   []string      `json:"left_out"`
-	Touches   skill.Touches `json:"touches"`
-
-	replaces bool
+	From   string        `json:"from"`
+	Digest string        `json:"digest"` // of the archive; empty for a folder
+	Skills []adopt.Skill `json:"skills"`
+	DryRun bool          `json:"dry_run"`
 }
 
 // Text implements cli.Answer.
-func (m *importAnswer) Text(t *cli.Terminal) {
-	for _, s := range m.Skills {
-		verb := cli.DryVerb(m.DryRun, "imported", "would import")
-		if s.replaces {
-			verb = cli.DryVerb(m.DryRun, "replaced", "would replace")
+func (m *importAnswer) Text(term *cli.Terminal) { PrintSkills(term, m.Skills, m.DryRun) }
+
+// PrintSkills prints imported skills, and what each could touch.
+func PrintSkills(term *cli.Terminal, all []adopt.Skill, dry bool) {
+	for _, imported := range all {
+		verb := cli.DryVerb(dry, "imported", "would import")
+		if imported.Replaces {
+			verb = cli.DryVerb(dry, "replaced", "would replace")
 		}
-		license := s.License
+		license := imported.License
 		if license == "" {
-			license = cmp.Or(strings.Join(s.Licences, ", "), "no licence")
+			license = cmp.Or(strings.Join(imported.Licences, ", "), "no licence")
 		}
-		t.Printf("%s %s  %s and %s, %s, %s\n", verb, s.Name, s.Tool, s.Directive,
-			fault.Count(int64(len(s.Files)), "file"), license)
-		show := func(what string, names []string) {
-			if len(names) > 0 {
-				t.Printf("  %s  %s\n", what, strings.Join(names, ", "))
-			}
+		term.Printf("%s %s  %s and %s, %s, %s\n", verb, imported.Name, imported.Tool, imported.Directive,
+			fault.Count(int64(len(imported.Files)), "file"), license)
+		for _, line := range Touches(&imported) {
+			term.Printf("  %s  %s\n", line[0], line[1])
 		}
-		show("licence from above its folder", s.Licences)
-		show("allowed tools", s.Touches.Tools)
-		var scripts []string
-		for _, sc := range s.Touches.Scripts {
-			how := sc.Interpreter
-			if how == "" {
-				how = "own code"
-			}
-			if sc.Executable {
-				how += ", executable"
-			}
-			scripts = append(scripts, sc.Path+" ("+how+")")
-		}
-		show("scripts", scripts)
-		show("run by a client on its own", s.Touches.Commands)
-		show("hosts", s.Touches.Hosts)
-		show("paths", s.Touches.Paths)
-		show("secrets", s.Touches.Variables)
-		show("left out", s.LeftOut)
-		show("removed", s.Removed)
 	}
 }
 
+// Touches describes what a skill could touch and what an import leaves out, each with a name.
+func Touches(imported *adopt.Skill) (lines [][2]string) {
+	show := func(what string, names []string) {
+		if len(names) > 0 {
+			lines = append(lines, [2]string{what, strings.Join(names, ", ")})
+		}
+	}
+	show("licence from above its folder", imported.Licences)
+	show("allowed tools", imported.Touches.Tools)
+	var scripts []string
+	for _, sc := range imported.Touches.Scripts {
+		how := sc.Interpreter
+		if how == "" {
+			how = "own code"
+		}
+		if sc.Executable {
+			how += ", executable"
+		}
+		scripts = append(scripts, sc.Path+" ("+how+")")
+	}
+	show("scripts", scripts)
+	show("run by a client on its own", imported.Touches.Commands)
+	show("hosts", imported.Touches.Hosts)
+	show("paths", imported.Touches.Paths)
+	show("secrets", imported.Touches.Variables)
+	show("left out", imported.LeftOut)
+	show("removed", imported.Removed)
+	return lines
+}
+
 // Run implements cli.Runner.
-func (c *importSkillRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	all, from, digest, err := c.read(ctx, a)
+func (c *importSkillRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	all, from, digest, err := c.read(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	if all, err = c.selected(all); err != nil {
 		return nil, err
 	}
-	w, err := openWriter(ctx, a, c.DryRun)
+	writer, done, err := openAlone(ctx, app, c.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
-	ans := &importAnswer{From: from, Digest: digest, Skills: []imported{}, DryRun: c.DryRun}
+	defer done()
+	ans := &importAnswer{From: from, Digest: digest, DryRun: c.DryRun}
+	if ans.Skills, err = writer.Skills(ctx, c.As, all, skill.Origin{From: from, Archive: digest}); err != nil {
+		return nil, err
+	}
+	if err := writer.Confirm(ctx); err != nil {
+		return nil, err
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	if _, err := writer.Write(ctx); err != nil {
+		return nil, err
+	}
 	var refs []string
-	for _, s := range all {
-		m, err := c.plan(ctx, w, s, from, digest)
-		if err != nil {
-			return nil, err
-		}
-		for _, warning := range s.Warnings {
-			a.Term.Warn("%s: %s", path.Join(s.Path, skill.Main), warning)
-		}
+	for _, m := range ans.Skills {
 		if len(m.Files) > 0 {
 			refs = append(refs, fault.Quote(m.Tool), fault.Quote(m.Directive))
 		}
-		ans.Skills = append(ans.Skills, m)
-	}
-	if err := w.confirm(ctx, a); err != nil || c.DryRun {
-		return ans, err
-	}
-	if err := w.write(ctx); err != nil {
-		return nil, err
 	}
 	if len(refs) == 0 {
-		a.Term.Note("everything is up to date")
+		app.Term.Note("everything is up to date")
 		return ans, nil
 	}
-	a.Term.Note("nothing is signed; review it, then run: rye sign %s", strings.Join(refs, " "))
-	a.Term.Note("next: rye lock")
+	app.Term.Note("nothing is signed; review it, then run: rye sign %s", strings.Join(refs, " "))
+	app.Term.Note("next: rye lock")
 	return ans, nil
 }
 
@@ -179,76 +170,35 @@ func (c *importSkillRun) read(ctx context.Context, a *cli.App) (all []*skill.Ski
 	return all, from, cas.Sum(text).String(), err
 }
 
-// selected returns the skills that --only names, or all without it.
+// selected returns the skills that --only names, or all without it. An invalid skill among them is refused; beside
+// valid ones, the error names each, and the command for the others.
 func (c *importSkillRun) selected(all []*skill.Skill) ([]*skill.Skill, error) {
-	if len(c.Only) == 0 {
-		return all, nil
-	}
-	var names []string
+	var names, valid, why []string
 	for _, s := range all {
 		names = append(names, s.Name)
+		switch {
+		case s.Err == nil:
+			valid = append(valid, "--only "+fault.Quote(s.Name))
+		case slices.Contains(c.Only, s.Name):
+			return nil, s.Err
+		default:
+			why = append(why, s.Err.Error())
+		}
 	}
 	for _, n := range c.Only {
 		if !slices.Contains(names, n) {
 			return nil, items.Unknown("skill", n, names)
 		}
 	}
-	return slices.DeleteFunc(all, func(s *skill.Skill) bool { return !slices.Contains(c.Only, s.Name) }), nil
-}
-
-// plan plans the files of a skill, its licences, and its two items: a tool with the files and a directive with the
-// text.
-func (c *importSkillRun) plan(ctx context.Context, w *writer, source *skill.Skill, from, digest string) (m imported,
-	err error) {
-	tool, directive := skill.Refs(c.As, source.Name)
-	m = imported{Name: source.Name, Path: source.Path, License: source.License, Licences: []string{},
-		Tool:      tool.String(),
-		Directive: directive.String(),
-		Files:     []string{}, Removed: []string{}, LeftOut: append([]string{}, source.LeftOut...),
-		Touches: source.Touches()}
-	var files []tree.File
-	dir := path.Join("tools", path.Dir(tool.ID), skill.Dir)
-	known := map[string]bool{path.Join("tools", tool.ID+".yaml"): true}
-	for _, f := range source.Files {
-		known[path.Join(dir, f.Path)] = true
+	if len(c.Only) > 0 {
+		return slices.DeleteFunc(all, func(s *skill.Skill) bool { return !slices.Contains(c.Only, s.Name) }), nil
 	}
-	licences := path.Join(path.Dir(dir), skill.LicenceDir)
-	for _, f := range source.Licences {
-		known[path.Join(licences, f.Path)] = true
-		m.Licences = append(m.Licences, f.Path)
+	if len(why) > 0 {
+		return nil, fault.New(fault.Validation, "%d of %s can't be imported", len(why),
+			fault.Count(int64(len(all)), "skill")).Because(why...).Because("nothing was written").
+			Try(fault.Command("rye import skill", c.Source) + " " + strings.Join(valid, " "))
 	}
-	w.begin(source.Name)
-	if err := w.only(path.Dir(dir), []string{dir, licences}, known, &m.Removed); err != nil {
-		return m, err
-	}
-	for _, f := range source.Licences {
-		if err := w.addFile(path.Join(licences, f.Path), f.Bytes, false, &m.Files); err != nil {
-			return m, err
-		}
-	}
-	for _, f := range source.Files {
-		d := cas.Sum(f.Bytes)
-		files = append(files, tree.File{Path: f.Path, Mode: f.Mode(), Raw: d, Stripped: d})
-		if err := w.addFile(path.Join(dir, f.Path), f.Bytes, f.Exec, &m.Files); err != nil {
-			return m, err
-		}
-	}
-	t, err := tree.New(files)
-	if err != nil {
-		return m, err
-	}
-	o := skill.Origin{From: from, Archive: digest, Path: source.Path, Files: t.Digest.String()}
-	err = w.addItem(ctx, tool, ".yaml", source.ToolText(c.As, o), &m.Files, func(old []byte) (ok bool) {
-		w.group().from, ok = skill.ReadOrigin(old)
-		return ok
-	})
-	if err == nil {
-		err = w.addItem(ctx, directive, ".md", source.DirectiveText(c.As), &m.Files, func(old []byte) bool {
-			return bytes.Contains(old, []byte(tool.ID))
-		})
-	}
-	m.replaces = w.replaces()
-	return m, err
+	return all, nil
 }
 
 type importAgentsRun struct {
@@ -271,12 +221,12 @@ func (m *importAgentsAnswer) Text(t *cli.Terminal) {
 }
 
 // Run implements cli.Runner.
-func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *importAgentsRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	ref, err := model.ParseRef("knowledge:" + strings.TrimPrefix(c.As, "knowledge:"))
 	if err != nil {
 		return nil, items.BadRef("knowledge:"+c.As, err)
 	}
-	text, err := paths.ReadArgument(ctx, a, c.File)
+	text, err := paths.ReadArgument(ctx, app, c.File)
 	if err != nil {
 		return nil, err
 	}
@@ -284,30 +234,33 @@ func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := skill.CheckAgents(name, text); err != nil {
 		return nil, err
 	}
-	w, err := openWriter(ctx, a, c.DryRun)
+	writer, done, err := openAlone(ctx, app, c.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
+	defer done()
 	var files []string
-	w.begin(ref.String())
-	if err := w.addItem(ctx, ref, ".md", skill.AgentsText(ref, "Instructions for agents: "+path.Base(name), text),
+	writer.Begin(ref.String())
+	if err := writer.AddItem(ctx, ref, ".md", skill.AgentsText(ref, "Instructions for agents: "+path.Base(name), text),
 		&files,
 		func([]byte) bool { return true }); err != nil {
 		return nil, err
 	}
-	ans := &importAgentsAnswer{Ref: ref.String(), File: w.name(path.Join("knowledge", ref.ID+".md")),
+	ans := &importAgentsAnswer{Ref: ref.String(), File: writer.Name(path.Join("knowledge", ref.ID+".md")),
 		From: path.Base(name), Digest: cas.Sum(text).String(), DryRun: c.DryRun}
-	if err := w.confirm(ctx, a); err != nil || c.DryRun {
-		return ans, err
+	if err := writer.Confirm(ctx); err != nil {
+		return nil, err
 	}
-	if err := w.write(ctx); err != nil {
+	if c.DryRun {
+		return ans, nil
+	}
+	if _, err := writer.Write(ctx); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
-		a.Term.Note("%s is up to date", ref)
+		app.Term.Note("%s is up to date", ref)
 		return ans, nil
 	}
-	a.Term.Note("it is not signed; run rye sign %s, then rye lock", fault.Quote(ref.String()))
+	app.Term.Note("it is not signed; run rye sign %s, then rye lock", fault.Quote(ref.String()))
 	return ans, nil
 }

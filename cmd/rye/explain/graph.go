@@ -39,10 +39,10 @@ func graph(ctx context.Context, locked *paths.Lock) (*lockGraph, error) {
 	if locked.Trust, err = locked.Policy(); err != nil {
 		return nil, err
 	}
-	for i := range locked.Old.Bundles {
-		locked.Listed.AddAdmitted(locked.Trust, set.Bundle(locked.Old.Bundles[i].ID))
-	}
-	v, admit, err := locked.OpenView(ctx, locked.Trust, locked.Asked(ctx, locked.Dir), set.Spaces()...)
+	locked.AddBundles(set)
+	asked := locked.Asked(ctx, locked.Dir)
+	asked.Refused = nil // what is locked is explained, whether or not it may run
+	v, admit, err := locked.OpenView(ctx, locked.Trust, asked, set.Spaces()...)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type licencesAnswer struct {
 	Denied   int                `json:"denied"`
 }
 
-func (l *licencesAnswer) Text(t *cli.Terminal) {
+func (l *licencesAnswer) Text(term *cli.Terminal) {
 	var rows [][]string
 	for _, e := range l.Licences {
 		text := e.Licence
@@ -31,9 +31,9 @@ func (l *licencesAnswer) Text(t *cli.Terminal) {
 		}
 		rows = append(rows, []string{e.Name, e.Version, text + denied(e, "  ")})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 	if len(l.Licences) == 0 {
-		t.Note("the lock has no bundles and no packages")
+		term.Note("the lock has no bundles and no packages")
 	}
 }
 

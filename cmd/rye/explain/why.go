@@ -40,18 +40,18 @@ func compareWhy(a, b whyLine) int {
 	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Use, b.Use))
 }
 
-func (w whyAnswer) Text(t *cli.Terminal) {
-	t.Printf("%s  %s  from %s\n", w.Name, w.Pinned, w.From)
+func (w whyAnswer) Text(term *cli.Terminal) {
+	term.Printf("%s  %s  from %s\n", w.Name, w.Pinned, w.From)
 	for i, l := range w.Path {
-		t.Printf("%s%s\n", strings.Repeat("  ", i+1), l)
+		term.Printf("%s%s\n", strings.Repeat("  ", i+1), l)
 	}
 	if len(w.Path) == 0 {
-		t.Note("nothing uses it any more: rye lock removes it")
+		term.Note("nothing uses it any more: rye lock removes it")
 	}
 	if n := len(w.UsedBy); n > 1 || n == 1 && !strings.Contains(w.Name, ":") {
-		t.Printf("used by %s\n", fault.Count(int64(n), "item"))
+		term.Printf("used by %s\n", fault.Count(int64(n), "item"))
 		for _, l := range w.UsedBy {
-			t.Printf("  %s\n", l)
+			term.Printf("  %s\n", l)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (g *lockGraph) item(node string) treeItem {
 	return it
 }
 
-func (w treeAnswer) Text(t *cli.Terminal) {
+func (w treeAnswer) Text(term *cli.Terminal) {
 	at := make(map[string]*treeItem, len(w.Items))
 	for i := range w.Items {
 		at[w.Items[i].Ref] = &w.Items[i]
@@ -175,15 +175,15 @@ func (w treeAnswer) Text(t *cli.Terminal) {
 		}
 		var uses []whyLine
 		for _, u := range it.Uses {
-			if u.Use != string(closure.AsExtractor) || t.Verbose {
+			if u.Use != string(closure.AsExtractor) || term.Verbose {
 				uses = append(uses, u)
 			}
 		}
 		if far, ok := unfolded[ref]; ok && (w.depth < 0 || far >= depth) && len(uses) > 0 {
-			t.Printf("%s  (*)\n", line)
+			term.Printf("%s  (*)\n", line)
 			return
 		}
-		t.Printf("%s\n", line)
+		term.Printf("%s\n", line)
 		if depth == 0 {
 			return
 		}
@@ -193,7 +193,7 @@ func (w treeAnswer) Text(t *cli.Terminal) {
 		}
 	}
 	if len(w.Roots) == 0 {
-		t.Note("the lock pins no item")
+		term.Note("the lock pins no item")
 	}
 	for _, r := range w.Roots {
 		show(r, "", "", w.depth)

@@ -46,25 +46,29 @@ func BundlerNeeds(p BundlerParams) function.Need {
 	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Load, "bundle", id)}}
 }
 
-// bundlerFunction runs the command of p.Action and returns its answer in the fields of the tool's interface.
-func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p BundlerParams) (any, error) {
+// bundlerFunction runs the command of bundlerParams.Action and returns its answer in the fields of the tool's
+// interface.
+func bundlerFunction(ctx context.Context, app *cli.App, call *function.Call, bundlerParams BundlerParams) (any,
+	error) {
 	actions := map[string]func(context.Context, *cli.App) (map[string]any, error){
-		"create": p.create, "create-package": p.createPackage, "verify": p.verify, "inspect": p.inspect,
-		"list": p.list,
+		"create": bundlerParams.create, "create-package": bundlerParams.createPackage,
+		"verify": bundlerParams.verify, "inspect": bundlerParams.inspect,
+		"list": bundlerParams.list,
 	}
-	do := actions[p.Action]
+	do := actions[bundlerParams.Action]
 	if do == nil {
 		return map[string]any{
-			"success": false, "error": "Unknown action: " + p.Action,
+			"success": false, "error": "Unknown action: " + bundlerParams.Action,
 			"valid_actions": slices.Sorted(maps.Keys(actions)),
 		}, nil
 	}
 	// Only ids are accepted, so that a tool can't read archives from anywhere on the machine.
-	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" &&
-		(p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
-		return function.No(ctx, fault.New(fault.Validation, "invalid bundle_id %q: expected the id of a bundle", p.ID))
+	if bundlerParams.ID != "" && !find.ValidID(bundlerParams.ID) || bundlerParams.ID == "" &&
+		(bundlerParams.Action == "verify" || bundlerParams.Action == "inspect" || bundlerParams.Action == "create") {
+		return function.No(ctx, fault.New(fault.Validation, "invalid bundle_id %q: expected the id of a bundle",
+			bundlerParams.ID))
 	}
-	v, err := do(ctx, paths.Unattended(a, c.Files.Project, c.Errs))
+	v, err := do(ctx, paths.Unattended(app, call.Files.Project, call.Errs))
 	if err != nil {
 		return function.No(ctx, err)
 	}
@@ -92,8 +96,8 @@ func (p *BundlerParams) create(ctx context.Context, a *cli.App) (map[string]any,
 }
 
 // createPackage creates a bundle of everything in the .ai of another directory, which must be inside the project.
-func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[string]any, error) {
-	project, err := paths.Paths(a).OpenProject()
+func (p *BundlerParams) createPackage(ctx context.Context, app *cli.App) (map[string]any, error) {
+	project, err := paths.Paths(app).OpenProject()
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +125,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	} else if r == nil && p.ID == "" {
 		run.ID = key.Slug(filepath.Base(dir))
 	}
-	v, err := created(ctx, a, run, dir)
+	v, err := created(ctx, app, run, dir)
 	if err == nil {
 		v["bundle_type"], v["manifest_path"] = "package",
 			filepath.Join(dir, filepath.FromSlash(v["manifest_path"].(string)))

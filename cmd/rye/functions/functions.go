@@ -11,22 +11,22 @@ import (
 )
 
 // Functions returns the functions that tools may call, by name. Each acts as the command of the same purpose does.
-func Functions(a *cli.App) function.Functions {
+func Functions(app *cli.App) function.Functions {
 	return function.Functions{
 		"bundler": function.Of(BundlerNeeds, func(ctx context.Context, c *function.Call, p BundlerParams) (any,
 			error) {
-			return bundlerFunction(ctx, a, c, p)
+			return bundlerFunction(ctx, app, c, p)
 		}),
-		"lint": lint.Function(paths.Machine(a)),
+		"lint": lint.Function(paths.Machine(app)),
 		"sign": function.Of(SignNeeds, func(ctx context.Context, c *function.Call, p SignParams) (any, error) {
-			return signFunction(ctx, a, c, p)
+			return signFunction(ctx, app, c, p)
 		}),
 		"system": function.Of(SystemNeeds, func(ctx context.Context, c *function.Call, p SystemParams) (any, error) {
-			return systemFunction(ctx, a, c, p)
+			return systemFunction(ctx, app, c, p)
 		}),
 		"telemetry": function.Of(TelemetryNeeds,
 			func(ctx context.Context, c *function.Call, p TelemetryParams) (any, error) {
-				return telemetryFunction(ctx, a, c, p)
+				return telemetryFunction(ctx, app, c, p)
 			}),
 	}
 }

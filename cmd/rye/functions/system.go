@@ -50,10 +50,10 @@ func SystemNeeds(p SystemParams) (need function.Need) {
 	return need
 }
 
-func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemParams) (any, error) {
+func systemFunction(ctx context.Context, a *cli.App, c *function.Call, systemParams SystemParams) (any, error) {
 	app := paths.Unattended(a, c.Files.Project, c.Errs)
 	data := map[string]any{}
-	for _, item := range asked(p.Item, systemItems) {
+	for _, item := range asked(systemParams.Item, systemItems) {
 		switch item {
 		case "paths":
 			data[item] = systemPaths(app)
@@ -68,11 +68,11 @@ func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemP
 	}
 	switch {
 	case len(data) == 0:
-		return function.No(ctx, unknownItem(p.Item, systemItems))
-	case p.Item == itemAll:
+		return function.No(ctx, unknownItem(systemParams.Item, systemItems))
+	case systemParams.Item == itemAll:
 		return function.Yes(data)
 	}
-	return function.Yes(data[p.Item])
+	return function.Yes(data[systemParams.Item])
 }
 
 // systemPaths returns the directories that rye works with; nil for one that isn't known.

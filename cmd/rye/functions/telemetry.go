@@ -84,47 +84,51 @@ type callStats struct {
 	More     int            `json:"more_tools"` // number of tools that Tools leaves out
 }
 
-func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p TelemetryParams) (any, error) {
-	matches, level := levels[p.Level]
+func telemetryFunction(ctx context.Context, parent *cli.App, call *function.Call,
+	telemetryParams TelemetryParams) (any, error) {
+	matches, level := levels[telemetryParams.Level]
 	switch {
-	case p.LogDir != nil:
+	case telemetryParams.LogDir != nil:
 		return function.No(ctx, fault.New(fault.Validation,
 			"unsupported parameter log_dir: rye reads only its own audit log").
 			Try("rye docs audit"))
 	case !level:
-		return function.No(ctx, items.Unknown("level", p.Level, slices.Sorted(maps.Keys(levels))))
-	case len(asked(p.Item, telemetryItems)) == 0:
-		return function.No(ctx, unknownItem(p.Item, telemetryItems))
+		return function.No(ctx, items.Unknown("level", telemetryParams.Level, slices.Sorted(maps.Keys(levels))))
+	case len(asked(telemetryParams.Item, telemetryItems)) == 0:
+		return function.No(ctx, unknownItem(telemetryParams.Item, telemetryItems))
 	}
-	app := paths.Unattended(a, c.Files.Project, c.Errs)
+	app := paths.Unattended(parent, call.Files.Project, call.Errs)
 	dirs, err := audits.Dirs(app)
 	if err != nil {
 		return function.No(ctx, err)
 	}
-	t := telemetry{ctx: ctx, dir: dirs.Log, limit: min(max(p.Limit, 1), mostCalls)}
+	telemetry := telemetry{ctx: ctx, dir: dirs.Log, limit: min(max(telemetryParams.Limit, 1), mostCalls)}
 	if self := exec.CallerOf(ctx); self != nil {
-		t.self = self.ID
+		telemetry.self = self.ID
 	}
 	data := map[string]any{}
-	for _, item := range asked(p.Item, telemetryItems) {
+	for _, item := range asked(telemetryParams.Item, telemetryItems) {
 		var value any
 		switch item {
 		case "logs":
-			value, err = t.last(item, matches)
+			value, err = telemetry.last(item, matches)
 		case "errors":
-			value, err = t.last(item, func(status string) bool { return matches(status) && levels["error"](status) })
+			value, err = telemetry.last(item, func(status string) bool {
+				return matches(status) &&
+					levels["error"](status)
+			})
 		case "stats":
-			value, err = t.stats()
+			value, err = telemetry.stats()
 		}
 		if err != nil {
 			return function.No(ctx, err)
 		}
 		data[item] = value
 	}
-	if p.Item == itemAll {
+	if telemetryParams.Item == itemAll {
 		return function.Yes(data)
 	}
-	return function.Yes(data[p.Item])
+	return function.Yes(data[telemetryParams.Item])
 }
 
 // A telemetry reads the log.
@@ -173,31 +177,31 @@ func (t *telemetry) last(name string, matches func(status string) bool) (any, er
 
 // stats counts all calls. Its memory grows with the number of tools, not of calls.
 func (t *telemetry) stats() (any, error) {
-	s, tools := callStats{Statuses: map[string]int{}}, map[string]*toolCalls{}
+	stats, tools := callStats{Statuses: map[string]int{}}, map[string]*toolCalls{}
 	problems, err := t.each(audit.Filter{}, func(r *audit.Record) {
 		tool := tools[r.Call.Ref]
 		if tool == nil {
 			tool = &toolCalls{Ref: r.Call.Ref}
 			tools[r.Call.Ref] = tool
 		}
-		s.Statuses[statusOf(r)]++
-		s.add(r)
+		stats.Statuses[statusOf(r)]++
+		stats.add(r)
 		tool.add(r)
 	})
-	s.finish()
+	stats.finish()
 	for _, tool := range tools {
 		tool.finish()
-		s.Tools = append(s.Tools, *tool)
+		stats.Tools = append(stats.Tools, *tool)
 	}
-	slices.SortFunc(s.Tools, func(x, y toolCalls) int {
+	slices.SortFunc(stats.Tools, func(x, y toolCalls) int {
 		return cmp.Or(cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.Ref, y.Ref))
 	})
-	s.More = max(0, len(s.Tools)-t.limit)
-	s.Tools = append([]toolCalls{}, s.Tools[:len(s.Tools)-s.More]...)
+	stats.More = max(0, len(stats.Tools)-t.limit)
+	stats.Tools = append([]toolCalls{}, stats.Tools[:len(stats.Tools)-stats.More]...)
 	return struct {
 		callStats
 		Problems []*record.Problem `json:"problems"`
-	}{s, problems}, err
+	}{stats, problems}, err
 }
 
 func (c *callTimes) add(r *audit.Record) {

@@ -22,8 +22,8 @@ func Commands() []cli.Command {
 		},
 		{
 			Path: "docs", Group: "start", Help: "Read the documentation.",
-			More: "Without a TOPIC it lists them. Topics are items of the library, such as knowledge:rye/overview, so rye search finds them " +
-				"too.\n\nExamples:\n\n    rye docs\n    rye docs overview\n    rye docs tool-format | less",
+			More: "Without a TOPIC it lists the pages. An error code is explained, and other words find the pages that have them. Pages are items of the library, such as knowledge:rye/overview, so rye search finds them " +
+				"too.\n\nExamples:\n\n    rye docs\n    rye docs overview\n    rye docs LOCK_MISMATCH\n    rye docs allow a secret\n    rye docs tool-format | less",
 			Aka: []string{"doc", "manual", "guide"},
 			New: func() cli.Runner { return new(docsRun) }, Schema: "docs/1", Output: docsAnswer{},
 		},
@@ -36,7 +36,7 @@ func Commands() []cli.Command {
 		},
 		{
 			Path: "schema", Group: "start", Help: "Print the JSON Schema of a file or a command's output.",
-			More: "Without NAME it lists the names. Editors use the schemas of rye.yaml, bundle.yaml and policy.yaml to complete and check these files. " +
+			More: "Without NAME it lists the names. Editors use the schemas of rye.yaml, bundle.yaml, policy.yaml, plugin.json and mcp.json to complete and check these files. " +
 				"Every JSON answer names its schema in its field \"schema\".\n\nExamples:\n\n    rye schema\n    rye schema rye.yaml > rye.schema.json\n" +
 				"    rye schema version/1",
 			New: func() cli.Runner { return new(schemaRun) }, Schema: "schema/1", Output: schemaAnswer{},

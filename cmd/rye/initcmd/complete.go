@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/graph"
+	"github.com/rye-build/rye/bundle/skill"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/policy"
@@ -20,6 +22,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/catalogs"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/operations"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/cmd/rye/serves"
@@ -70,40 +73,40 @@ type cursor struct {
 
 // walk follows the words from the root of the grammar. It ignores mistakes.
 func walk(root *kong.Node, words []string) cursor {
-	c := cursor{root: root, node: root}
+	cursor := cursor{root: root, node: root}
 	for _, word := range words {
 		switch {
-		case c.flag != nil:
-			c.flag = nil
-		case word == "--" && !c.closed:
-			c.closed = true
-		case len(word) > 1 && word[0] == '-' && !c.closed:
+		case cursor.flag != nil:
+			cursor.flag = nil
+		case word == "--" && !cursor.closed:
+			cursor.closed = true
+		case len(word) > 1 && word[0] == '-' && !cursor.closed:
 			name, _, _ := strings.Cut(word, "=")
-			c.flags = append(c.flags, name)
-			c.flag = awaits(c.node, word)
+			cursor.flags = append(cursor.flags, name)
+			cursor.flag = awaits(cursor.node, word)
 		default:
-			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool {
+			i := slices.IndexFunc(cursor.node.Children, func(n *kong.Node) bool {
 				return n.Name == word || slices.Contains(n.Aliases, word)
 			})
 			if i < 0 {
-				c.args = append(c.args, word)
+				cursor.args = append(cursor.args, word)
 			} else {
-				c.node, c.args = c.node.Children[i], nil
+				cursor.node, cursor.args = cursor.node.Children[i], nil
 			}
 		}
 	}
-	return c
+	return cursor
 }
 
 // candidates returns the completions of a word.
-func (c cursor) candidates(ctx context.Context, a *cli.App, word string) []cli.Candidate {
+func (c cursor) candidates(ctx context.Context, app *cli.App, word string) []cli.Candidate {
 	name, value, valued := strings.Cut(word, "=")
 	switch {
 	case c.flag != nil:
-		return c.values(ctx, a, c.flag.Value, word, "")
+		return c.values(ctx, app, c.flag.Value, word, "")
 	case strings.HasPrefix(word, "--") && valued && !c.closed:
 		if flag := flagOf(c.node, name); flag != nil && !flag.IsBool() {
-			return c.values(ctx, a, flag.Value, value, name+"=")
+			return c.values(ctx, app, flag.Value, value, name+"=")
 		}
 		return nil
 	case strings.HasPrefix(word, "-") && !c.closed:
@@ -114,7 +117,7 @@ func (c cursor) candidates(ctx context.Context, a *cli.App, word string) []cli.C
 	if n := len(c.node.Positional); n > 0 {
 		arg := c.node.Positional[min(len(c.args), n-1)]
 		if len(c.args) < n || arg.IsCumulative() {
-			return c.values(ctx, a, arg, word, "")
+			return c.values(ctx, app, arg, word, "")
 		}
 	}
 	return nil
@@ -139,9 +142,9 @@ func (c cursor) flagNames() (out []cli.Candidate) {
 }
 
 // values completes the value of a flag or argument by its enum, or by its tag "complete": the shell completes
-// "file" and "dir", offered knows the other tags. before is the part of the same word before the value, such as
-// "--flag=".
-func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, before string) []cli.Candidate {
+// "file" and "dir", offered knows the other tags. A tag that ends in "|path" takes files too. before is the part of
+// the same word before the value, such as "--flag=".
+func (c cursor) values(ctx context.Context, app *cli.App, v *kong.Value, prefix, before string) []cli.Candidate {
 	tag := v.Tag.Get("complete")
 	switch {
 	case tag == "file":
@@ -153,48 +156,68 @@ func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, b
 	case v.Enum != "":
 		return cli.Begins(cli.Offer(v.EnumSlice(), bare), prefix, before)
 	case strings.HasSuffix(tag, "-input"):
-		return cli.Begins(spaces.CompleteInputs(ctx, a, strings.TrimSuffix(tag, "-input"), c.args, prefix), prefix,
+		return cli.Begins(spaces.CompleteInputs(ctx, app, strings.TrimSuffix(tag, "-input"), c.args, prefix), prefix,
 			before)
+	case tag == "version":
+		return cli.Begins(bundles.CompleteVersions(ctx, app, c.args), prefix, before)
 	case tag == "locked" && slices.Contains(c.flags, "--update"):
 		tag = "bundles"
 	}
-	out := cli.Begins(offered(ctx, a, tag, prefix), prefix, before)
-	if tag == "bundle" || (tag == "ref" || tag == "own") && !strings.Contains(prefix, ":") {
-		out = append(out, cli.Candidate{Value: cli.AskFiles}) // these arguments may be paths too
+	tag, path := strings.CutSuffix(tag, "|path")
+	out := cli.Begins(offered(ctx, app, tag, prefix), prefix, before)
+	if path && !strings.Contains(prefix, ":") {
+		out = append(out, cli.Candidate{Value: cli.AskFiles})
 	}
 	return out
 }
 
 func bare(value string) (string, string) { return value, "" }
 
+// takes has the tags of arguments that take items.
+var takes = map[string]spaces.Taken{
+	"ref": {},
+	"own": {Own: true},
+	"tool": {Kinds: []string{"tool"}, Bare: "tool", Only: func(it *ai.Item) bool {
+		return it.Model.Tool != nil && !it.Model.Tool.Primitive
+	}},
+	"directive": {Kinds: []string{"directive"}, Bare: "directive"},
+	"test":      {Kinds: []string{"tool", "directive"}, Bare: "tool"},
+	"skill": {Kinds: []string{"tool", "directive"}, Only: func(it *ai.Item) bool {
+		_, imported := skill.NameOf(it.Ref)
+		return imported || it.Ref.Kind == "directive"
+	}},
+	"run": {Kinds: []string{"tool", "directive"}, Bare: "directive", Only: func(it *ai.Item) bool {
+		return it.Ref.Kind == "directive" || graph.Is(it.Model.Tool)
+	}},
+}
+
 // offered returns the values of a tag "complete". If they can't be read, it offers none.
-func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidate {
+func offered(ctx context.Context, app *cli.App, tag, prefix string) []cli.Candidate {
 	var known policy.Sections
-	if au, err := paths.Paths(a).RootPolicy(); err == nil {
+	if au, err := paths.Paths(app).RootPolicy(); err == nil {
 		known = au.Side.Policy.Sections()
 	}
+	if taken, ok := takes[tag]; ok {
+		return spaces.CompleteRefs(ctx, app, taken, prefix)
+	}
 	switch tag {
-	case "ref", "own": // own: items that this user may change
-		return spaces.CompleteRefs(ctx, a, prefix, tag == "own")
-	case "directive":
-		return spaces.CompleteIDs(ctx, a, tag, prefix)
 	case "kind":
-		return spaces.CompleteKinds(ctx, a)
+		return spaces.CompleteKinds(ctx, app)
 	case "space":
 		return []cli.Candidate{{Value: "project", Help: ".ai of the project"},
 			{Value: "user", Help: ".ai of the user"}, {Value: "system", Help: "the library and bundles"}}
 	case "ext":
 		return cli.Offer([]string{"py", "sh", "js", "yaml", "star"}, bare)
 	case "bundle":
-		return spaces.CompleteBundles(ctx, a)
-	case "version":
-		return bundles.CompleteVersions(ctx, a)
+		return spaces.CompleteBundles(ctx, app)
+	case "installed":
+		return bundles.CompleteInstalled(ctx, app)
 	case "locked", "pinned", "required", "bundles":
-		return completeLocked(a, tag)
+		return completeLocked(app, tag, prefix)
 	case "object":
-		return paths.CompleteObjects(a)
+		return paths.CompleteObjects(app)
 	case "key":
-		keys, _ := trusts.KeyLines(a)
+		keys, _ := trusts.KeyLines(app)
 		return cli.Offer(keys, func(k trust.KeyState) (string, string) {
 			return k.Name, "key " + paths.Short(k.Fingerprint)
 		})
@@ -205,19 +228,21 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 	case "list":
 		return cli.Offer(known.Lists, func(l policy.Source) (string, string) { return l.Name, l.From })
 	case "secret":
-		return secrets.CompleteSecrets(a)
+		return secrets.CompleteSecrets(app)
 	case "mcp":
-		return catalogs.CompleteServers(ctx, a)
+		return catalogs.CompleteServers(ctx, app)
 	case "token":
-		return serves.CompleteTokens(a)
+		return serves.CompleteTokens(app)
 	case "step":
-		return builds.CompleteSteps(a)
+		return builds.CompleteSteps(app)
 	case "call":
-		return audits.CompleteCalls(ctx, a, prefix)
-	case "request":
-		return approvals.CompleteRequests(ctx, a)
+		return audits.CompleteCalls(ctx, app, prefix)
+	case "request", "pending":
+		return approvals.CompleteRequests(ctx, app, tag == "pending")
 	case "thread":
-		return append(threads.CompleteThreads(a, prefix), cli.Candidate{Value: cli.AskFiles})
+		return threads.CompleteThreads(app, prefix)
+	case "active":
+		return operations.CompleteActive(ctx, app)
 	case "cache":
 		return stores.CompleteCaches()
 	case "topic":
@@ -225,7 +250,7 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 		return cli.Offer(topics, func(it *ai.Item) (string, string) { return topicOf(it), it.Model.Title })
 	case "schema":
 		return append(cli.Offer(fileSchemas(), func(f schemaLine) (string, string) { return f.Name, "" }),
-			cli.Offer(SchemasOf(a.Commands), func(t namedType) (string, string) { return t.Name, "" })...)
+			cli.Offer(SchemasOf(app.Commands), func(t namedType) (string, string) { return t.Name, "" })...)
 	}
 	return nil
 }
@@ -255,7 +280,7 @@ func flagOf(node *kong.Node, name string) *kong.Flag {
 
 // completeLocked offers the bundles that rye.yaml requires (what is "required"), or entries of the lock: "locked"
 // all, "pinned" only items, "bundles" only bundles and the library, which rye lock --update takes.
-func completeLocked(a *cli.App, what string) (out []cli.Candidate) {
+func completeLocked(a *cli.App, what, prefix string) (out []cli.Candidate) {
 	locked, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil
@@ -273,13 +298,33 @@ func completeLocked(a *cli.App, what string) (out []cli.Candidate) {
 	if what == "bundles" {
 		return append(out, cli.Candidate{Value: lock.Library, Help: "the library"})
 	}
-	out = append(out, cli.Offer(locked.Old.Pins, func(p lockfile.Pin) (string, string) {
-		return p.Ref.String(), p.From
-	})...)
+	out = append(out, completePins(locked.Old.Pins, prefix)...)
 	if what == "locked" {
 		out = append(out, cli.Offer(locked.Old.Artifacts, func(p lockfile.Artifact) (string, string) {
 			return workspace.PackageName(p), workspace.UsedAsPackage
 		})...)
 	}
 	return slices.Compact(out) // a version of a package has many files
+}
+
+// completePins offers the refs of pinned items for a word that has a kind, otherwise the kinds and the ids that name
+// one item.
+func completePins(pins []lockfile.Pin, prefix string) (out []cli.Candidate) {
+	if strings.Contains(prefix, ":") {
+		return cli.Offer(pins, func(p lockfile.Pin) (string, string) { return p.Ref.String(), p.From })
+	}
+	ids, kinds := map[string]int{}, map[string]bool{}
+	for _, p := range pins {
+		if !kinds[p.Ref.Kind] {
+			kinds[p.Ref.Kind] = true
+			out = append(out, cli.Candidate{Value: p.Ref.Kind + ":", Help: "locked items"})
+		}
+		ids[p.Ref.ID]++
+	}
+	for _, p := range pins {
+		if ids[p.Ref.ID] == 1 {
+			out = append(out, cli.Candidate{Value: p.Ref.ID, Help: p.From})
+		}
+	}
+	return out
 }

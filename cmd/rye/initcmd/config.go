@@ -31,7 +31,7 @@ type configLine struct {
 	SetBy  []string `json:"set_by"` // flags, variables and files that can set it, strongest first
 }
 
-func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
+func (c *configRun) Run(_ context.Context, app *cli.App) (cli.Answer, error) {
 	ans := configAnswer{explain: c.Explain}
 	add := func(name string, s cli.Setting, setBy ...string) {
 		if s.Err != nil {
@@ -39,30 +39,30 @@ func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		ans.Settings = append(ans.Settings, configLine{name, s.Value, s.Origin, setBy})
 	}
-	add("project", paths.ProjectSetting(a), "--project")
-	add("store", a.Store(), "--store", "RYE_STORE", "XDG_DATA_HOME")
-	add("user", cli.UserSpace(a.UserBase()), "USER_SPACE", "HOME")
-	add("spaces", spacesSetting(a), workspace.MarkerFile, "--project", "USER_SPACE", "HOME")
-	add("trust", paths.TrustSetting(a), "--trust", cli.EnvTrust, "USER_SPACE", "HOME")
-	add("key", trusts.KeySetting(a), "--key", cli.EnvKey, "rye key new")
-	add("passphrase", paths.SecretSetting(a, cli.EnvPassphrase, "asked for"), cli.EnvPassphrase)
-	add("data", a.Dir(cli.DataPlace), "XDG_DATA_HOME", "HOME")
-	add("state", a.Dir(cli.StatePlace), "XDG_STATE_HOME", "HOME")
-	add("cache", a.Dir(cli.CachePlace), "XDG_CACHE_HOME", "HOME")
-	add("time", timeSetting(a), "SOURCE_DATE_EPOCH")
-	add("color", colorSetting(a), "--no-color", "NO_COLOR", "CLICOLOR_FORCE", "TERM")
-	add("progress", progressSetting(a), "TERM", "CI")
-	add("offline", a.Offline(), "--offline", cli.EnvOffline)
-	add("mirrors", paths.MirrorSetting(a), cli.EnvMirrors)
-	add("yes", flagSetting(a.Globals.Yes, "--yes"), "--yes")
-	add("json", flagSetting(a.Globals.JSON, "--json"), "--json")
-	add("quiet", flagSetting(a.Globals.Quiet, "--quiet"), "--quiet")
-	add("verbose", flagSetting(a.Globals.Verbose, "--verbose"), "--verbose")
-	add("debug", flagSetting(a.Globals.Debug, "--debug"), "--debug")
+	add("project", paths.ProjectSetting(app), "--project")
+	add("store", app.Store(), "--store", "RYE_STORE", "XDG_DATA_HOME")
+	add("user", cli.UserSpace(app.UserBase()), "USER_SPACE", "HOME")
+	add("spaces", spacesSetting(app), workspace.MarkerFile, "--project", "USER_SPACE", "HOME")
+	add("trust", paths.TrustSetting(app), "--trust", cli.EnvTrust, "USER_SPACE", "HOME")
+	add("key", trusts.KeySetting(app), "--key", cli.EnvKey, "rye key new")
+	add("passphrase", paths.SecretSetting(app, cli.EnvPassphrase, "asked for"), cli.EnvPassphrase)
+	add("data", app.Dir(cli.DataPlace), "XDG_DATA_HOME", "HOME")
+	add("state", app.Dir(cli.StatePlace), "XDG_STATE_HOME", "HOME")
+	add("cache", app.Dir(cli.CachePlace), "XDG_CACHE_HOME", "HOME")
+	add("time", timeSetting(app), "SOURCE_DATE_EPOCH")
+	add("color", colorSetting(app), "--no-color", "NO_COLOR", "CLICOLOR_FORCE", "TERM")
+	add("progress", progressSetting(app), "TERM", "CI")
+	add("offline", app.Offline(), "--offline", cli.EnvOffline)
+	add("mirrors", paths.MirrorSetting(app), cli.EnvMirrors)
+	add("yes", flagSetting(app.Globals.Yes, "--yes"), "--yes")
+	add("json", flagSetting(app.Globals.JSON, "--json"), "--json")
+	add("quiet", flagSetting(app.Globals.Quiet, "--quiet"), "--quiet")
+	add("verbose", flagSetting(app.Globals.Verbose, "--verbose"), "--verbose")
+	add("debug", flagSetting(app.Globals.Debug, "--debug"), "--debug")
 	return ans, nil
 }
 
-func (c configAnswer) Text(t *cli.Terminal) {
+func (c configAnswer) Text(term *cli.Terminal) {
 	var rows [][]string
 	for _, s := range c.Settings {
 		row := []string{s.Name, s.Value}
@@ -77,7 +77,7 @@ func (c configAnswer) Text(t *cli.Terminal) {
 		}
 		rows = append(rows, row)
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 func flagSetting(on bool, flag string) cli.Setting {
@@ -89,10 +89,10 @@ func flagSetting(on bool, flag string) cli.Setting {
 }
 
 // spacesSetting lists the spaces in the order in which rye searches them for items.
-func spacesSetting(a *cli.App) cli.Setting {
+func spacesSetting(app *cli.App) cli.Setting {
 	var labels []string
 	setting := cli.Setting{Origin: "outside projects"}
-	p, err := paths.Paths(a).OpenProject()
+	p, err := paths.Paths(app).OpenProject()
 	switch {
 	case err != nil && !errors.Is(err, workspace.ErrNoProject):
 		return cli.Setting{Err: err}
@@ -103,7 +103,7 @@ func spacesSetting(a *cli.App) cli.Setting {
 	switch {
 	case p.Marker == workspace.MarkerFile:
 		setting.Origin += ": the user space is not used"
-	case a.UserBase().Err == nil:
+	case app.UserBase().Err == nil:
 		labels = append(labels, ai.User.String())
 	}
 	setting.Value = strings.Join(append(labels, cli.StdLabel), " ")
@@ -117,19 +117,19 @@ func timeSetting(a *cli.App) cli.Setting {
 	return cli.Setting{Value: a.Clock().Format(time.RFC3339), Origin: "SOURCE_DATE_EPOCH"}
 }
 
-func colorSetting(a *cli.App) cli.Setting {
-	setting := cli.Setting{Value: strconv.FormatBool(a.Term.Stdout.Color)}
-	force := a.Env("CLICOLOR_FORCE")
+func colorSetting(app *cli.App) cli.Setting {
+	setting := cli.Setting{Value: strconv.FormatBool(app.Term.Stdout.Color)}
+	force := app.Env("CLICOLOR_FORCE")
 	switch {
-	case a.Globals.NoColor:
+	case app.Globals.NoColor:
 		setting.Origin = "--no-color"
-	case a.Env("NO_COLOR") != "":
+	case app.Env("NO_COLOR") != "":
 		setting.Origin = "NO_COLOR"
 	case force != "" && force != "0":
 		setting.Origin = "CLICOLOR_FORCE"
-	case !a.Term.Stdout.Tty:
+	case !app.Term.Stdout.Tty:
 		setting.Origin = "not a terminal"
-	case a.Env("TERM") == "dumb":
+	case app.Env("TERM") == "dumb":
 		setting.Origin = "TERM"
 	default:
 		setting.Origin = "default"

@@ -81,12 +81,12 @@ func (*doctorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	if failed > 0 {
 		finding := fault.New(fault.Config, "%d of %d checks failed", failed, len(ans.Checks))
-		return ans, finding.Asked()
+		return ans, finding.Answer()
 	}
 	return ans, nil
 }
 
-func (d doctorAnswer) Text(t *cli.Terminal) {
+func (d doctorAnswer) Text(term *cli.Terminal) {
 	width := 0
 	for _, f := range d.Checks {
 		width = max(width, len(f.Name))
@@ -94,10 +94,11 @@ func (d doctorAnswer) Text(t *cli.Terminal) {
 	for _, f := range d.Checks {
 		colour := map[paths.Status]cli.Role{paths.StatusOK: cli.RoleGood, paths.StatusWarn: cli.RoleWarn,
 			paths.StatusFail: cli.RoleError}[f.Status]
-		t.Printf("%s  %s  %s\n", t.Stdout.Paint(colour, fmt.Sprintf("%-4s", f.Status), t.Ascii), t.Pad(f.Name, width),
+		term.Printf("%s  %s  %s\n", term.Stdout.Paint(colour, fmt.Sprintf("%-4s", f.Status), term.Ascii),
+			term.Pad(f.Name, width),
 			f.Detail)
 		if f.Hint != "" {
-			t.Printf("%s  %s\n", t.Pad("", 4), t.Stdout.Paint(cli.RoleHint, "hint: "+f.Hint, t.Ascii))
+			term.Printf("%s  %s\n", term.Pad("", 4), term.Stdout.Paint(cli.RoleHint, "hint: "+f.Hint, term.Ascii))
 		}
 	}
 }

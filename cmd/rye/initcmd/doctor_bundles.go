@@ -15,8 +15,8 @@ import (
 
 // checkBundles checks that installed bundles are readable, complete in the store and not expired. It verifies no
 // signatures; rye bundle verify does.
-func checkBundles(ctx context.Context, a *cli.App) paths.Finding {
-	work, err := paths.OpenWorkspace(a)
+func checkBundles(ctx context.Context, app *cli.App) paths.Finding {
+	work, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
@@ -38,7 +38,7 @@ func checkBundles(ctx context.Context, a *cli.App) paths.Finding {
 		} else if n > 0 {
 			wrong = append(wrong, fmt.Sprintf("%s lacks %s in the store", at.BundleID, fault.Count(int64(n), "file")))
 		}
-		if at.Expired(a.Now()) {
+		if at.Expired(app.Now()) {
 			wrong = append(wrong, fmt.Sprintf("%s expired at %s", at.BundleID, yamltree.DateText(at.Expires)))
 		}
 	}

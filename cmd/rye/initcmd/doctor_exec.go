@@ -117,8 +117,8 @@ func checkInterpreters(ctx context.Context, a *cli.App) paths.Finding {
 
 // checkAudit checks that a key of the user vouches for this machine's key, which signs the log and receipts.
 // Without that, other people can't verify them.
-func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
-	dirs, err := audits.Dirs(a)
+func checkAudit(ctx context.Context, app *cli.App) paths.Finding {
+	dirs, err := audits.Dirs(app)
 	if err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}
@@ -141,7 +141,7 @@ func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
 	if voucher == nil {
 		return unvouched
 	}
-	keys, err := audits.AuditKeys(ctx, a, dirs, nil)
+	keys, err := audits.AuditKeys(ctx, app, dirs, nil)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}

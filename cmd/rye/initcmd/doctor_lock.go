@@ -16,8 +16,8 @@ import (
 )
 
 // checkLock checks that the lock is readable and up to date. It contacts no source.
-func checkLock(ctx context.Context, a *cli.App) paths.Finding {
-	locked, err := paths.OpenLock(a, false)
+func checkLock(ctx context.Context, app *cli.App) paths.Finding {
+	locked, err := paths.OpenLock(app, false)
 	if errors.Is(err, workspace.ErrNoProject) {
 		return paths.Good("not in a project")
 	}
@@ -39,7 +39,7 @@ func checkLock(ctx context.Context, a *cli.App) paths.Finding {
 		return paths.Bad(paths.StatusWarn, err)
 	}
 	r := restore.Request(ctx, locked.Lock)
-	r.Toolchain = session.Toolchain(locked.Lock, paths.MachineHost(a))
+	r.Toolchain = session.Toolchain(locked.Lock, paths.MachineHost(app))
 	relocked, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		return paths.Finding{Status: paths.StatusWarn,

@@ -29,11 +29,11 @@ func checkVariables(_ context.Context, a *cli.App) paths.Finding {
 }
 
 // checkKeys checks that the keys are usable and private, and that the policy contains the default key.
-func checkKeys(_ context.Context, a *cli.App) paths.Finding {
-	if f := checkBase(a); f != nil {
+func checkKeys(_ context.Context, app *cli.App) paths.Finding {
+	if f := checkBase(app); f != nil {
 		return *f
 	}
-	lines, err := trusts.KeyLines(a)
+	lines, err := trusts.KeyLines(app)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
@@ -45,7 +45,7 @@ func checkKeys(_ context.Context, a *cli.App) paths.Finding {
 		}
 	}
 	// CheckPolicy reports an unreadable policy.
-	au, err := paths.Paths(a).RootPolicy()
+	au, err := paths.Paths(app).RootPolicy()
 	for _, l := range lines {
 		if err == nil && au.File != nil && l.Default && l.InPolicy == "" {
 			return paths.Finding{Status: paths.StatusWarn,
@@ -53,7 +53,7 @@ func checkKeys(_ context.Context, a *cli.App) paths.Finding {
 				Hint:   fault.Command("rye trust add", l.Public, "--owner", l.Name, "--names", "**")}
 		}
 	}
-	if f := paths.CheckStrays(a); f != nil {
+	if f := paths.CheckStrays(app); f != nil {
 		return *f
 	}
 	if len(lines) == 0 {
@@ -80,15 +80,15 @@ const soon = 30 * 24 * time.Hour
 
 // CheckPolicy checks that the policies are readable, that no key of a rule has expired or expires soon, and that the
 // revocation lists are fresh.
-func CheckPolicy(_ context.Context, a *cli.App) paths.Finding {
-	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
+func CheckPolicy(_ context.Context, app *cli.App) paths.Finding {
+	if f := checkBase(app); f != nil && app.Globals.Trust == "" {
 		return *f
 	}
-	root, err := paths.Paths(a).RootPolicy()
+	root, err := paths.Paths(app).RootPolicy()
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	project, err := paths.Paths(a).ProjectPolicy()
+	project, err := paths.Paths(app).ProjectPolicy()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return paths.Bad(paths.StatusFail, err)
 	}
@@ -97,20 +97,20 @@ func CheckPolicy(_ context.Context, a *cli.App) paths.Finding {
 	}
 	rules := root.Side.Policy
 	for _, trusted := range rules.Sections().Keys {
-		switch left := trusted.Expires.Sub(a.Now()); {
+		switch left := trusted.Expires.Sub(app.Now()); {
 		case trusted.Expires.IsZero() || len(rules.RulesNaming(trusted.Name)) == 0:
 		case left <= 0:
 			return paths.Finding{Status: paths.StatusWarn,
 				Detail: fmt.Sprintf("the key %q expired on %s", trusted.Name, yamltree.DateText(trusted.Expires)),
 				Hint: fault.Command("rye trust add", trusted.Name, "--expires",
-					a.Now().AddDate(1, 0, 0).Format(time.DateOnly))}
+					app.Now().AddDate(1, 0, 0).Format(time.DateOnly))}
 		case left < soon:
 			return paths.Finding{Status: paths.StatusWarn,
 				Detail: fmt.Sprintf("the key %q expires on %s", trusted.Name, yamltree.DateText(trusted.Expires)),
-				Hint:   rotateHint(a, trusted)}
+				Hint:   rotateHint(app, trusted)}
 		}
 	}
-	if f := checkLists(a, root); f != nil {
+	if f := checkLists(app, root); f != nil {
 		return *f
 	}
 	also := ""

@@ -24,6 +24,7 @@ import (
 
 type initRun struct {
 	Dir    string `arg:"" optional:"" complete:"dir" help:"Directory; default: the working directory."`
+	Owner  string `placeholder:"TEXT" help:"Owner of the first key."`
 	DryRun bool   `help:"Show what would be written; write nothing."`
 	CI     string `name:"ci" enum:",github,gitlab,pre-commit" default:"" blank:"" help:"Write files for github, gitlab or pre-commit."`
 }
@@ -41,7 +42,7 @@ type initLine struct {
 	What string `json:"what"`
 }
 
-func (i initAnswer) Text(t *cli.Terminal) {
+func (i initAnswer) Text(term *cli.Terminal) {
 	if len(i.Written) == 0 {
 		return
 	}
@@ -50,9 +51,9 @@ func (i initAnswer) Text(t *cli.Terminal) {
 	for _, w := range i.Written {
 		rows = append(rows, []string{verb + " " + w.Path, w.What})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 	if len(i.Commit) > 0 {
-		t.Printf("commit %s\n", strings.Join(i.Commit, " "))
+		term.Printf("commit %s\n", strings.Join(i.Commit, " "))
 	}
 }
 
@@ -86,18 +87,18 @@ type gitFile struct {
 	what  string
 }
 
-func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := c.place(a)
+func (c *initRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	dir, err := c.place(app)
 	if err != nil {
 		return nil, err
 	}
 	ans := &initAnswer{Dir: dir, Written: []initLine{}, Commit: []string{}, DryRun: c.DryRun}
 	if outer := around(dir); outer != "" {
-		a.Term.Note("the directory is inside the project %q", outer)
+		app.Term.Note("the directory is inside the project %q", outer)
 	}
 	_, missing := os.Lstat(filepath.Join(dir, workspace.MarkerFile))
 	if c.CI == "" || missing != nil {
-		if err := c.project(ctx, a, ans); err != nil {
+		if err := c.project(ctx, app, ans); err != nil {
 			return nil, err
 		}
 	}
@@ -111,55 +112,55 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	created := len(ans.Written)
 	if c.CI != "" {
-		if err := c.pipeline(ctx, a, ans); err != nil || created == 0 {
+		if err := c.pipeline(ctx, app, ans); err != nil || created == 0 {
 			return ans, err
 		}
 	}
-	err = c.identity(ctx, a, ans)
+	err = c.identity(ctx, app, ans)
 	switch {
 	case err != nil:
-		f := noHome(cli.UserSpace(a.UserBase()).Value, err)
+		f := noHome(cli.UserSpace(app.UserBase()).Value, err)
 		f.Why = append(f.Why, "the project was created; a key or a policy is missing")
 		return ans, f
 	case len(ans.Written) == 0:
-		a.Term.Note("%q is already a complete project", dir)
+		app.Term.Note("%q is already a complete project", dir)
 	case created > 0:
-		there := a.Globals
+		there := app.Globals
 		there.Project = cmp.Or(c.Dir, there.Project)
-		a.Term.Note("next: %s", there.Placed("rye new tool acme/hello"))
+		app.Term.Note("next: %s", there.Placed("rye new tool acme/hello"))
 	}
 	return ans, nil
 }
 
 // place returns the directory that becomes a project. It refuses the root of the file system, the home directory and
 // the directory of the user space.
-func (c *initRun) place(a *cli.App) (string, error) {
-	s := a.Absolute(cli.Setting{Value: c.Dir})
-	if s.Err != nil {
-		return "", s.Err
+func (c *initRun) place(app *cli.App) (string, error) {
+	setting := app.Absolute(cli.Setting{Value: c.Dir})
+	if setting.Err != nil {
+		return "", setting.Err
 	}
 	search := workspace.Search{}
-	if base := a.UserBase(); base.Err == nil {
+	if base := app.UserBase(); base.Err == nil {
 		search.UserBase = base.Value
 	}
-	if fi, err := os.Stat(s.Value); err == nil && !fi.IsDir() {
-		return "", fault.New(fault.Validation, "%q is not a directory", s.Value).On("path", s.Value)
+	if fi, err := os.Stat(setting.Value); err == nil && !fi.IsDir() {
+		return "", fault.New(fault.Validation, "%q is not a directory", setting.Value).On("path", setting.Value)
 	}
-	if filepath.Dir(s.Value) == s.Value {
-		return "", fault.New(fault.Config, "%q is the root of the file system and can't be a project", s.Value).
+	if filepath.Dir(setting.Value) == setting.Value {
+		return "", fault.New(fault.Config, "%q is the root of the file system and can't be a project", setting.Value).
 			Because("everything on this machine would be in it").Try("mkdir PROJECT", "rye init PROJECT")
 	}
-	if home := a.Home(); search.UserBase != home.Value && home.Err == nil &&
-		(workspace.Search{UserBase: home.Value}).IsUserBase(s.Value) {
-		return "", fault.New(fault.Config, "%q is the home directory and can't be a project", s.Value).
+	if home := app.Home(); search.UserBase != home.Value && home.Err == nil &&
+		(workspace.Search{UserBase: home.Value}).IsUserBase(setting.Value) {
+		return "", fault.New(fault.Config, "%q is the home directory and can't be a project", setting.Value).
 			Because("everything in it, keys included, would be part of the project").
 			Try("mkdir PROJECT", "rye init PROJECT")
 	}
-	if search.IsUserBase(s.Value) {
-		return "", fault.New(fault.Config, "%q holds the user space and can't be a project", s.Value).
+	if search.IsUserBase(setting.Value) {
+		return "", fault.New(fault.Config, "%q holds the user space and can't be a project", setting.Value).
 			Try("mkdir PROJECT", "rye init PROJECT")
 	}
-	return s.Value, nil
+	return setting.Value, nil
 }
 
 // around returns the project with rye.yaml that contains a directory, or "". A project within another is often a
@@ -324,19 +325,19 @@ func WithLines(file []byte, lines []string) []byte {
 
 // identity creates a key and a policy if the user has none. It does nothing if --trust or RYE_TRUST replaces the
 // policy, and creates no key if RYE_KEY is set.
-func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) error {
-	root := paths.Paths(a).RootPolicyFile()
+func (c *initRun) identity(ctx context.Context, app *cli.App, ans *initAnswer) error {
+	root := paths.Paths(app).RootPolicyFile()
 	if root.Err != nil || root.Origin != "user" {
 		return root.Err
 	}
-	if !c.DryRun && a.Env(cli.EnvKey) == "" {
-		unlock, err := paths.AloneAtHome(ctx, a)
+	if !c.DryRun && app.Env(cli.EnvKey) == "" {
+		unlock, err := paths.AloneAtHome(ctx, app)
 		if err != nil {
 			return err
 		}
 		defer unlock()
 	}
-	dir, err := paths.KeysDir(a)
+	dir, err := paths.KeysDir(app)
 	if err != nil {
 		return err
 	}
@@ -344,13 +345,13 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 	if err != nil {
 		return err
 	}
-	au, err := paths.Paths(a).RootPolicy()
+	au, err := paths.Paths(app).RootPolicy()
 	if err != nil {
 		return err
 	}
-	space := cli.UserSpace(a.UserBase()).Value
+	space := cli.UserSpace(app.UserBase()).Value
 	switch {
-	case len(stored) == 0 && a.Env(cli.EnvKey) == "":
+	case len(stored) == 0 && app.Env(cli.EnvKey) == "":
 		ans.Written = append(ans.Written, initLine{filepath.Join(space, "keys"), "your signing key"})
 		if au.File == nil {
 			ans.Written = append(ans.Written, initLine{root.Path, "your policy, which trusts that key"})
@@ -358,7 +359,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 		if c.DryRun {
 			return nil
 		}
-		created, err := (&trusts.KeyNewRun{Name: key.DefaultName}).Make(ctx, a, "")
+		created, err := (&trusts.KeyNewRun{Name: key.DefaultName, Owner: c.Owner}).Make(ctx, app, "")
 		if err != nil {
 			ans.Written = slices.DeleteFunc(ans.Written, func(l initLine) bool { return filepath.IsAbs(l.Path) })
 			return err
@@ -371,14 +372,14 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 		}
 		p, err := dir.Public(name)
 		if err != nil {
-			return trusts.NoKey(a, name, err)
+			return trusts.NoKey(app, name, err)
 		}
 		ans.Written = append(ans.Written, initLine{root.Path,
 			fmt.Sprintf("your policy, which trusts the key %q", name)})
 		if c.DryRun {
 			return nil
 		}
-		if _, err := trusts.TrustFirst(ctx, a, policy.Key{Name: name, Public: p}); err != nil {
+		if _, err := trusts.TrustFirst(ctx, app, policy.Key{Name: name, Public: p, Owner: c.Owner}); err != nil {
 			ans.Written = ans.Written[:len(ans.Written)-1]
 			return err
 		}

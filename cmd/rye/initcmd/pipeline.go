@@ -19,6 +19,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // pipelines is the library's directory of templates for these files.
@@ -53,12 +56,12 @@ var serviceFiles = map[string][]serviceFile{
 
 // pipeline writes the files of a service. It shows the differences of existing files and asks before it replaces
 // them.
-func (c *initRun) pipeline(ctx context.Context, a *cli.App, ans *initAnswer) error {
+func (c *initRun) pipeline(ctx context.Context, app *cli.App, ans *initAnswer) error {
 	root, dir, err := repository(ans.Dir)
 	if err != nil {
 		return err
 	}
-	changed, err := changedFiles(a, c.CI, root, dir)
+	changed, err := changedFiles(app, c.CI, root, dir)
 	if err != nil {
 		return err
 	}
@@ -66,9 +69,9 @@ func (c *initRun) pipeline(ctx context.Context, a *cli.App, ans *initAnswer) err
 		ans.Written, ans.Commit = append(ans.Written, initLine{f.path, f.what}), append(ans.Commit, f.path)
 	}
 	if len(changed) == 0 {
-		a.Term.Note("the files for %s are up to date", c.CI)
+		app.Term.Note("the files for %s are up to date", c.CI)
 	}
-	if err := confirmReplace(ctx, a, changed, c.DryRun); err != nil || c.DryRun {
+	if err := confirmReplace(ctx, app, changed, c.DryRun); err != nil || c.DryRun {
 		return err
 	}
 	for _, f := range changed {
@@ -80,12 +83,35 @@ func (c *initRun) pipeline(ctx context.Context, a *cli.App, ans *initAnswer) err
 			return err
 		}
 	}
+	if c.CI != "pre-commit" { // whose hooks run under the policy of the user
+		noteTrust(app, ans.Dir)
+	}
 	return nil
+}
+
+// noteTrust says what a machine without a home needs, so that the files of a service work there.
+func noteTrust(app *cli.App, dir string) {
+	file := filepath.Join(dir, workspace.MarkerDir, trust.File)
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		from := filepath.Join(cli.UserSpace(app.UserBase()).Value, trust.File)
+		app.Term.Note("the pipeline trusts only a policy in the repository; copy yours, then run this command again:")
+		app.Term.Note("    %s", fault.Command("cp", from, file))
+		return
+	}
+	known, err := policy.Parse(text)
+	if err != nil {
+		app.Term.Warn("%s: %v", file, err)
+		return
+	}
+	app.Term.Note("commit %s, and set the variable RYE_TRUST of the service to its digest:",
+		workspace.MarkerDir+"/"+trust.File)
+	app.Term.Note("    %s", known.ID())
 }
 
 // changedFiles returns the files of a service that are missing or differ. For a file that others write too, it
 // prints the lines to add instead.
-func changedFiles(a *cli.App, service, root, dir string) (changed []serviceFile, err error) {
+func changedFiles(app *cli.App, service, root, dir string) (changed []serviceFile, err error) {
 	for _, file := range serviceFiles[service] {
 		template, err := fs.ReadFile(std.FS(), pipelines+"/"+file.template)
 		if err != nil {
@@ -108,9 +134,9 @@ func changedFiles(a *cli.App, service, root, dir string) (changed []serviceFile,
 		switch {
 		case bytes.Equal(file.old, file.content) || theirs && bytes.Contains(file.old, []byte(file.mark)):
 		case theirs:
-			a.Term.Note("%q exists; add these lines:", file.path)
+			app.Term.Note("%q exists; add these lines:", file.path)
 			for line := range strings.Lines(string(file.content)) {
-				a.Term.Note("    %s", strings.TrimSuffix(line, "\n"))
+				app.Term.Note("    %s", strings.TrimSuffix(line, "\n"))
 			}
 		default:
 			changed = append(changed, file)
@@ -137,22 +163,22 @@ func filled(dir string) *strings.Replacer {
 
 // confirmReplace shows how existing files would change and asks. It asks nothing in a dry run or if all files are
 // new.
-func confirmReplace(ctx context.Context, a *cli.App, changed []serviceFile, dry bool) error {
+func confirmReplace(ctx context.Context, app *cli.App, changed []serviceFile, dry bool) error {
 	var names []string
 	for _, f := range changed {
 		if f.old == nil {
 			continue
 		}
 		names = append(names, fmt.Sprintf("%q", f.path))
-		a.Term.Note("%s differs:", f.path)
+		app.Term.Note("%s differs:", f.path)
 		for _, line := range signs.ChangedLines(f.old, f.content) {
-			a.Term.Note("    %s", line)
+			app.Term.Note("    %s", line)
 		}
 	}
 	if len(names) == 0 || dry {
 		return nil
 	}
-	return a.Confirm(ctx, "replace "+strings.Join(names, " and ")+"?")
+	return app.Confirm(ctx, "replace "+strings.Join(names, " and ")+"?")
 }
 
 // repository returns the root of the repository that contains a project, and the project's directory in it. The

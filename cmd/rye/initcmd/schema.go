@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/suggest"
@@ -33,12 +34,12 @@ type schemaLine struct {
 	Document json.RawMessage `json:"document"`
 }
 
-func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
+func (s *schemaRun) Run(_ context.Context, app *cli.App) (cli.Answer, error) {
 	var ans schemaAnswer
 	var names []string
 	word := strings.Join(s.Name, " ")
 	wanted := word
-	for _, c := range a.Commands {
+	for _, c := range app.Commands {
 		if c.Path == word && c.Output != nil {
 			wanted = c.Schema
 		}
@@ -49,7 +50,7 @@ func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 			ans.Schemas = append(ans.Schemas, f)
 		}
 	}
-	for _, named := range SchemasOf(a.Commands) {
+	for _, named := range SchemasOf(app.Commands) {
 		names = append(names, named.Name)
 		if bare, _, _ := strings.Cut(named.Name, "/"); word != "" && wanted != named.Name && wanted != bare {
 			continue
@@ -71,6 +72,8 @@ func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 func fileSchemas() []schemaLine {
 	return []schemaLine{
 		{recipe.File, json.RawMessage(recipe.Schema())},
+		{plugin.ServersFile, json.RawMessage(plugin.Schema(plugin.ServersFile))},
+		{plugin.ManifestFile, json.RawMessage(plugin.Schema(plugin.ManifestFile))},
 		{trust.File, json.RawMessage(policy.Schema())},
 		{workspace.MarkerFile, json.RawMessage(ryeyaml.Schema())},
 		{"transcript", json.RawMessage(transcript.SchemaText())},
@@ -121,16 +124,16 @@ func SchemaDocument(name string, t reflect.Type) map[string]any {
 	return doc
 }
 
-func schemaType(t reflect.Type) map[string]any {
-	if t == reflect.TypeFor[json.RawMessage]() {
+func schemaType(typ reflect.Type) map[string]any {
+	if typ == reflect.TypeFor[json.RawMessage]() {
 		return map[string]any{}
 	}
-	if m := reflect.TypeFor[interface{ MarshalText() ([]byte, error) }](); t.Implements(m) {
+	if m := reflect.TypeFor[interface{ MarshalText() ([]byte, error) }](); typ.Implements(m) {
 		return map[string]any{"type": "string"}
 	}
-	switch t.Kind() {
+	switch typ.Kind() {
 	case reflect.Pointer:
-		return schemaType(t.Elem())
+		return schemaType(typ.Elem())
 	case reflect.String:
 		return map[string]any{"type": "string"}
 	case reflect.Bool:
@@ -141,14 +144,14 @@ func schemaType(t reflect.Type) map[string]any {
 	case reflect.Float32, reflect.Float64:
 		return map[string]any{"type": "number"}
 	case reflect.Slice, reflect.Array:
-		if t.Elem().Kind() == reflect.Uint8 {
+		if typ.Elem().Kind() == reflect.Uint8 {
 			return map[string]any{"type": "string", "contentEncoding": "base64"}
 		}
-		return map[string]any{"type": "array", "items": schemaType(t.Elem())}
+		return map[string]any{"type": "array", "items": schemaType(typ.Elem())}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": schemaType(t.Elem())}
+		return map[string]any{"type": "object", "additionalProperties": schemaType(typ.Elem())}
 	case reflect.Struct:
-		return schemaStruct(t)
+		return schemaStruct(typ)
 	}
 	return map[string]any{}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 type checkRun struct {
-	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
+	Items []string `arg:"" optional:"" name:"item" complete:"ref|path" help:"Refs, globs, files or directories."`
 	sarif.Flag
 }
 

@@ -64,10 +64,11 @@ func Commands(lock func(context.Context, *cli.App) (bool, error)) []cli.Command 
 		{
 			Path: "search", Group: "items", Help: "Search items by their text.",
 			More: "It searches everything that rye ls lists, the library and its documentation included. A QUERY may be\n\n    shell command            " +
-				"both words, anywhere in an item; the same as shell AND command\n    shell OR bash            either\n    NOT shell, -shell        not " +
+				"both words, anywhere; or shell AND command\n    shell OR bash            either\n    NOT shell, -shell        not " +
 				"that word\n    (read OR write) -bash    parentheses\n    \"run a command\"          the words in a row\n    \"run command\"~5          " +
 				"both, at most five words apart\n    deploy*, *sys*, wr?te    any characters, one character\n    kubernets~, kubernets~2  at most one or " +
-				"two typing errors away\n    name:bash                the word in that field: id, name, title, description, category, tags, content\n\n" +
+				"two typing errors away\n    name:bash                the word in that field: id, name, title,\n" +
+				"                             description, category, tags, content\n\n" +
 				"NOT binds strongest, then AND, then OR; write them in capitals. Otherwise case and word order don't matter. Put words that begin with a " +
 				"minus after \"--\". Rare words, titles and names rank higher.\n\nSCOPE is a kind and ids: tool:acme/web, '*:acme/**', or in the older " +
 				"form tool.acme.web.*. Each search updates the index, a cache (rye cache list); -v shows what was read for it.\n\nExamples:\n\n" +

@@ -20,7 +20,7 @@ import (
 )
 
 type loadRun struct {
-	Ref    string `arg:"" complete:"ref" help:"Ref, or file below .ai."`
+	Ref    string `arg:"" complete:"ref|path" help:"Ref, or file below .ai."`
 	To     string `required:"" enum:"project,user" placeholder:"SPACE" help:"Space: ${enum}."`
 	DryRun bool   `help:"Show what would be written; write nothing."`
 }
@@ -47,8 +47,8 @@ func (l loadAnswer) Text(t *cli.Terminal) {
 	t.Printf("\n")
 }
 
-func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, err := spaces.OpenItems(ctx, a)
+func (c *loadRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	if !found.Decision.Allowed {
 		if view.Trust == nil {
-			_, err := paths.OpenTrust(a)
+			_, err := paths.OpenTrust(app)
 			return nil, err
 		}
 		return nil, ai.NotAdmitted(it.Ref, view.Name(it.Space, it.Path), found.Decision)
@@ -87,14 +87,14 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	switch {
 	case len(ans.Files) == 0:
-		a.Term.Note("%q already exists with the same bytes", ans.File)
+		app.Term.Note("%q already exists with the same bytes", ans.File)
 	case !c.DryRun:
 		if err := stillGood(ctx, view, it, c.To); err != nil {
 			return ans, err
 		}
 	}
 	if to.Level == ai.User && view.Root.Marker == workspace.MarkerFile {
-		a.Term.Note("a project with %s doesn't use the user space", workspace.MarkerFile)
+		app.Term.Note("a project with %s doesn't use the user space", workspace.MarkerFile)
 	}
 	return ans, nil
 }

@@ -22,7 +22,7 @@ import (
 )
 
 type lsRun struct {
-	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
+	Items []string `arg:"" optional:"" name:"item" complete:"ref|path" help:"Refs, globs, files or directories."`
 	Kind  string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
 	Space string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user or system."`
 	All   bool     `help:"Include the library's items."`
@@ -52,7 +52,7 @@ type itemLine struct {
 	Warnings int  `json:"warnings"`
 }
 
-func (l *lsAnswer) Text(t *cli.Terminal) {
+func (l *lsAnswer) Text(term *cli.Terminal) {
 	var rows [][]string
 	unsigned, invalid := 0, 0
 	for i := range l.Items {
@@ -75,9 +75,9 @@ func (l *lsAnswer) Text(t *cli.Terminal) {
 		}
 		rows = append(rows, row)
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 	for _, p := range l.Problems {
-		t.Warn("%s: %s", p.File, p.Message)
+		term.Warn("%s: %s", p.File, p.Message)
 	}
 	parts := []string{fault.Count(int64(len(l.Items)), "item")}
 	if unsigned > 0 {
@@ -93,11 +93,11 @@ func (l *lsAnswer) Text(t *cli.Terminal) {
 	if l.more && len(l.Items) == 0 {
 		more = "; rye ls --all includes the library's"
 	}
-	t.Note("%s%s", strings.Join(parts, ", "), more)
+	term.Note("%s%s", strings.Join(parts, ", "), more)
 }
 
-func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, err := spaces.OpenItems(ctx, a)
+func (c *lsRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -163,9 +163,9 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	if view.Trust == nil && slices.ContainsFunc(ans.Items,
 		func(listing itemLine) bool { return listing.Trust == "refused" }) {
-		_, err := paths.OpenTrust(a)
+		_, err := paths.OpenTrust(app)
 		f := fault.Of(err)
-		a.Term.Warn("nothing but the library is trusted: %s: %s", f.Text, strings.Join(f.Hint, ", or "))
+		app.Term.Warn("nothing but the library is trusted: %s: %s", f.Text, strings.Join(f.Hint, ", or "))
 	}
 	hide(ctx, view, ans.Items, all)
 	view.Count()
@@ -280,20 +280,21 @@ func lines(ctx context.Context, view *spaces.Items, files []ai.File, ans *lsAnsw
 
 // line returns the line of an item in a list.
 func line(v *spaces.Items, it *ai.Item, w items.Worth) itemLine {
-	l := itemLine{Worth: w, Ref: it.Ref.String(), Version: it.Model.Version, Space: it.Space.Label,
+	itemLine := itemLine{Worth: w, Ref: it.Ref.String(), Version: it.Model.Version, Space: it.Space.Label,
 		Path: it.Path, File: v.Name(it.Space, it.Path), Raw: it.Raw.String(), Invalid: it.Model.Invalid()}
 	for _, p := range it.Model.Problems {
 		if p.Refused() {
-			l.Errors++
+			itemLine.Errors++
 		} else {
-			l.Warnings++
+			itemLine.Warnings++
 		}
 	}
 	// A tool's title may be only its name, which the ref shows already.
-	if l.Title = it.Model.Title; l.Title == "" || l.Title == it.Ref.Name() && it.Model.Description != "" {
-		l.Title = it.Model.Description
+	if itemLine.Title = it.Model.Title; itemLine.Title == "" || itemLine.Title == it.Ref.Name() &&
+		it.Model.Description != "" {
+		itemLine.Title = it.Model.Description
 	}
-	return l
+	return itemLine
 }
 
 // hide marks the items that another one hides, and those that hide a protected item without permission.
@@ -303,11 +304,11 @@ func hide(ctx context.Context, view *spaces.Items, lines []itemLine, all *ai.Lis
 		spaces[f.Ref.String()]++
 	}
 	for i := range lines {
-		l := &lines[i]
-		if spaces[l.Ref] < 2 {
+		itemLine := &lines[i]
+		if spaces[itemLine.Ref] < 2 {
 			continue
 		}
-		ref, err := model.ParseRef(l.Ref)
+		ref, err := model.ParseRef(itemLine.Ref)
 		if err != nil {
 			continue
 		}
@@ -315,10 +316,10 @@ func hide(ctx context.Context, view *spaces.Items, lines []itemLine, all *ai.Lis
 		if err != nil || len(same) < 2 {
 			continue // an ambiguous id is a problem of its own
 		}
-		if front := same[0].Space.Label; front != l.Space {
-			l.HiddenBy = front
+		if front := same[0].Space.Label; front != itemLine.Space {
+			itemLine.HiddenBy = front
 			continue
 		}
-		_, l.Denied = errors.AsType[*ai.ShadowError](check.Shadow(ctx, view.View, same[0]))
+		_, itemLine.Denied = errors.AsType[*ai.ShadowError](check.Shadow(ctx, view.View, same[0]))
 	}
 }

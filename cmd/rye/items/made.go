@@ -37,7 +37,7 @@ func MadeOf(outputs map[string]any, from string) (*Made, error) {
 }
 
 // Write shows the file, asks, and then writes and signs it as rye new --from does. It replaces no file.
-func (m *Made) Write(ctx context.Context, a *cli.App, k trusts.KeyFlag,
+func (m *Made) Write(ctx context.Context, app *cli.App, k trusts.KeyFlag,
 	lock func(context.Context, *cli.App) (bool, error)) (*Written, error) {
 	kind, id, ok := strings.Cut(m.Ref, ":")
 	if !ok {
@@ -48,14 +48,14 @@ func (m *Made) Write(ctx context.Context, a *cli.App, k trusts.KeyFlag,
 	}
 	c := &newRun{Kind: kind, ID: id, KeyFlag: k, lock: lock, made: m}
 	c.approve = func(ctx context.Context, it *ai.Item, ans newAnswer) error {
-		a.Term.Note("--- nothing")
-		a.Term.Note("+++ %s", ans.File)
+		app.Term.Note("--- nothing")
+		app.Term.Note("+++ %s", ans.File)
 		for line := range strings.Lines(string(it.Bytes)) {
-			a.Term.Note("+%s", strings.TrimSuffix(line, "\n"))
+			app.Term.Note("+%s", strings.TrimSuffix(line, "\n"))
 		}
-		return a.Confirm(ctx, "Write "+ans.File+" and sign it?")
+		return app.Confirm(ctx, "Write "+ans.File+" and sign it?")
 	}
-	ans, err := c.Run(ctx, a)
+	ans, err := c.Run(ctx, app)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 type mvRun struct {
-	Ref    string `arg:"" complete:"own" help:"Ref, or file below .ai."`
+	Ref    string `arg:"" complete:"own|path" help:"Ref, or file below .ai."`
 	NewID  string `arg:"" name:"newid" help:"New id, such as acme/web/fetch."`
 	Sign   bool   `help:"Sign it even if another key signed it before."`
 	DryRun bool   `help:"Show what would be done; write nothing."`
@@ -40,23 +40,23 @@ type mvAnswer struct {
 	DryRun   bool           `json:"dry_run"`
 }
 
-func (m mvAnswer) Text(t *cli.Terminal) {
+func (m mvAnswer) Text(term *cli.Terminal) {
 	verb := cli.DryVerb(m.DryRun, "moved", "would move")
-	t.Printf("%s %s to %s  %s", verb, m.Old, m.Ref, m.File)
+	term.Printf("%s %s to %s  %s", verb, m.Old, m.Ref, m.File)
 	if n := len(m.Files); n > 0 {
-		t.Printf(", and %s of its tree", fault.Count(int64(n), "file"))
+		term.Printf(", and %s of its tree", fault.Count(int64(n), "file"))
 	}
 	if m.Signed {
-		t.Printf(", signed with %s", paths.Short(m.Key))
+		term.Printf(", signed with %s", paths.Short(m.Key))
 	}
-	t.Printf("\n")
+	term.Printf("\n")
 	for _, e := range m.Edited {
-		t.Printf("  line %d  %s: %q is now %q\n", e.Line, e.Field, e.Old, e.New)
+		term.Printf("  line %d  %s: %q is now %q\n", e.Line, e.Field, e.Old, e.New)
 	}
 }
 
-func (c *mvRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, err := spaces.OpenItems(ctx, a)
+func (c *mvRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +82,14 @@ func (c *mvRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if ans.Mentions, err = mentions(ctx, view, []model.Ref{it.Ref}); err != nil {
 		return nil, err
 	}
-	warnMentions(a, ans.Mentions)
+	warnMentions(app, ans.Mentions)
 	for _, id := range ans.Lost {
-		a.Term.Warn("the signature of %s is lost: it is about the old id, %q", id, it.Ref)
+		app.Term.Warn("the signature of %s is lost: it is about the old id, %q", id, it.Ref)
 	}
 	if c.DryRun {
 		return ans, nil
 	}
-	unlock, err := aloneWith(ctx, a, move.New)
+	unlock, err := aloneWith(ctx, app, move.New)
 	if err != nil {
 		return nil, err
 	}

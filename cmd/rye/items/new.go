@@ -62,11 +62,11 @@ func (n newAnswer) Text(t *cli.Terminal) {
 	t.Printf("%s %s  %s, %s\n", verb, n.File, n.Ref, how)
 }
 
-func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if _, err := paths.Paths(a).OpenProject(); err != nil {
-		return nil, orInit(a, err)
+func (c *newRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if _, err := paths.Paths(app).OpenProject(); err != nil {
+		return nil, orInit(app, err)
 	}
-	view, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	var userKey trusts.Signer
 	if !c.NoSign {
-		if userKey, err = trusts.SigningKey(ctx, a, c.Key); err == nil {
+		if userKey, err = trusts.SigningKey(ctx, app, c.Key); err == nil {
 			err = view.CheckSignable(ctx, it)
 		}
 		if err != nil {
@@ -95,7 +95,7 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 	}
-	unlock, err := aloneWith(ctx, a, it)
+	unlock, err := aloneWith(ctx, app, it)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +106,9 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	ans.Raw = it.Raw.String()
 	afterwards(ctx, view, it)
 	if ans.Signed && it.Space.Level == ai.Project {
-		if ans.Locked, err = c.lock(ctx, a); err != nil { // not an error: the item is written and signed
-			a.Term.Warn("not locked: %s", fault.Of(err).Text)
-			a.Term.Note("next: rye lock")
+		if ans.Locked, err = c.lock(ctx, app); err != nil { // not an error: the item is written and signed
+			app.Term.Warn("not locked: %s", fault.Of(err).Text)
+			app.Term.Note("next: rye lock")
 		}
 	}
 	return ans, nil

@@ -14,7 +14,7 @@ import (
 )
 
 type rmRun struct {
-	Items  []string `arg:"" name:"item" complete:"own" help:"Refs, globs or files."`
+	Items  []string `arg:"" name:"item" complete:"own|path" help:"Refs, globs or files."`
 	DryRun bool     `help:"Show what would be removed; remove nothing."`
 }
 
@@ -51,8 +51,8 @@ type removal struct {
 	with edit.Following
 }
 
-func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	view, err := spaces.OpenItems(ctx, a)
+func (c *rmRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	view, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -63,33 +63,34 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	ans := rmAnswer{Removed: []removedLine{}, Mentions: []edit.Mention{}, DryRun: c.DryRun}
 	var refs []model.Ref
-	for _, r := range removals {
-		refs = append(refs, r.it.Ref)
-		l := removedLine{Ref: r.it.Ref.String(), File: view.Name(r.it.Space, r.it.Path), Files: []string{}}
-		for _, p := range r.with.Paths() {
-			l.Files = append(l.Files, view.Name(r.it.Space, p))
+	for _, removal := range removals {
+		refs = append(refs, removal.it.Ref)
+		l := removedLine{Ref: removal.it.Ref.String(), File: view.Name(removal.it.Space, removal.it.Path),
+			Files: []string{}}
+		for _, p := range removal.with.Paths() {
+			l.Files = append(l.Files, view.Name(removal.it.Space, p))
 		}
-		if all, err := view.All(ctx, r.it.Ref); err == nil && len(all) > 1 && all[0].Space == r.it.Space {
+		if all, err := view.All(ctx, removal.it.Ref); err == nil && len(all) > 1 && all[0].Space == removal.it.Space {
 			l.Next = all[1].Space.Label
 		}
 		ans.Removed = append(ans.Removed, l)
-		if r.with.Stays != "" {
-			a.Term.Note("the other files of %q stay: %s", r.it.Ref, r.with.Stays)
+		if removal.with.Stays != "" {
+			app.Term.Note("the other files of %q stay: %s", removal.it.Ref, removal.with.Stays)
 		}
 	}
 	if ans.Mentions, err = mentions(ctx, view, refs); err != nil {
 		return nil, err
 	}
-	warnMentions(a, ans.Mentions)
+	warnMentions(app, ans.Mentions)
 	if c.DryRun {
 		return ans, nil
 	}
-	if !a.Globals.Yes {
+	if !app.Globals.Yes {
 		for i := range ans.Removed {
-			a.Term.Say("  ", "%s", []any{ans.Removed[i].words()})
+			app.Term.Say("  ", "%s", []any{ans.Removed[i].words()})
 		}
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("remove %s?", fault.Count(int64(len(removals)), "item"))); err != nil {
+	if err := app.Confirm(ctx, fmt.Sprintf("remove %s?", fault.Count(int64(len(removals)), "item"))); err != nil {
 		return nil, err
 	}
 	for i, r := range removals {
@@ -100,7 +101,7 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		view.WarnTrees(ctx, r.it.Space, r.it.Path, refs...)
 		if next := ans.Removed[i].Next; next != "" {
-			a.Term.Note("%q is now that of the space %q", r.it.Ref, next)
+			app.Term.Note("%q is now that of the space %q", r.it.Ref, next)
 		}
 	}
 	return ans, nil

@@ -32,34 +32,37 @@ type SearchRun struct {
 
 type searchAnswer struct{ *find.Found }
 
-func (s searchAnswer) Text(t *cli.Terminal) {
+func (s searchAnswer) Text(term *cli.Terminal) {
+	if s.Loose && s.Total > 0 {
+		term.Note("searched for %s", s.Query)
+	}
 	for i := range s.Results {
-		l := &s.Results[i]
+		hit := &s.Results[i]
 		note := ""
 		switch {
-		case l.Shadowed && items.IsMerged(l.Ref):
+		case hit.Shadowed && items.IsMerged(hit.Ref):
 			note = "  (another one is merged over it)"
-		case l.Shadowed:
+		case hit.Shadowed:
 			note = "  (hidden by another one)"
 		}
 		score := ""
-		if l.Score > 0 {
-			score = "  " + strconv.FormatFloat(l.Score, 'f', 2, 64)
+		if hit.Score > 0 {
+			score = "  " + strconv.FormatFloat(hit.Score, 'f', 2, 64)
 		}
-		t.Printf("%s  %s%s%s\n", t.Stdout.Paint(cli.RoleHint, l.Ref, t.Ascii), l.Space, score, note)
-		if l.Headline.Text != "" {
-			t.Printf("  %s\n", Paint(t, &l.Headline))
+		term.Printf("%s  %s%s%s\n", term.Stdout.Paint(cli.RoleHint, hit.Ref, term.Ascii), hit.Space, score, note)
+		if hit.Headline.Text != "" {
+			term.Printf("  %s\n", Paint(term, &hit.Headline))
 		}
-		if l.Snippet.Field != l.Headline.Field && l.Snippet.Text != "" {
-			t.Printf("  %s\n", Paint(t, &l.Snippet))
+		if hit.Snippet.Field != hit.Headline.Field && hit.Snippet.Text != "" {
+			term.Printf("  %s\n", Paint(term, &hit.Snippet))
 		}
 	}
 	if s.Total == 0 {
-		t.Note("nothing found")
+		term.Note("nothing found")
 		return
 	}
 	if len(s.Results) == 0 {
-		t.Note("nothing more: %s found", fault.Count(int64(s.Total), "item"))
+		term.Note("nothing more: %s found", fault.Count(int64(s.Total), "item"))
 		return
 	}
 	last := s.Offset + len(s.Results)
@@ -67,34 +70,34 @@ func (s searchAnswer) Text(t *cli.Terminal) {
 	if last < s.Total {
 		more = fmt.Sprintf("; --offset %d shows what follows", last)
 	}
-	t.Note("%d to %d of %s%s", s.Offset+1, last, fault.Count(int64(s.Total), "item"), more)
+	term.Note("%d to %d of %s%s", s.Offset+1, last, fault.Count(int64(s.Total), "item"), more)
 }
 
 // Paint returns a snippet with the matches in colour, escaped.
-func Paint(t *cli.Terminal, s *find.Snippet) cli.Styled {
-	var b strings.Builder
+func Paint(term *cli.Terminal, snippet *find.Snippet) cli.Styled {
+	var text strings.Builder
 	dots := func(there bool) {
 		if there {
-			b.WriteString("...")
+			text.WriteString("...")
 		}
 	}
-	dots(s.Before)
+	dots(snippet.Before)
 	at := 0
-	for _, m := range s.Marks {
-		b.WriteString(cli.Escape(s.Text[at:m.Start], t.Ascii))
-		b.WriteString(string(t.Stdout.Paint(cli.RoleWarn, s.Text[m.Start:m.End], t.Ascii)))
+	for _, m := range snippet.Marks {
+		text.WriteString(cli.Escape(snippet.Text[at:m.Start], term.Ascii))
+		text.WriteString(string(term.Stdout.Paint(cli.RoleWarn, snippet.Text[m.Start:m.End], term.Ascii)))
 		at = m.End
 	}
-	b.WriteString(cli.Escape(s.Text[at:], t.Ascii))
-	dots(s.After)
-	return cli.Styled(b.String())
+	text.WriteString(cli.Escape(snippet.Text[at:], term.Ascii))
+	dots(snippet.After)
+	return cli.Styled(text.String())
 }
 
-func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *SearchRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	text := strings.Join(c.Query, " ")
-	q, err := query.Parse(text)
+	parsed, err := query.Parse(text)
 	if err != nil {
-		return nil, QueryFault(text, err, a.Term.Ascii)
+		return nil, QueryFault(text, err, app.Term.Ascii)
 	}
 	switch {
 	case c.Limit < 1:
@@ -109,28 +112,28 @@ func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, fault.New(fault.Validation, "--scope: %s", err).From(err).
 			Try("rye search --scope tool:acme QUERY")
 	}
-	view, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	defer view.Close()
 	view.ForgetLock()
-	r := search.Request{Query: q, Scope: scope, Space: c.Space, Limit: c.Limit, Offset: c.Offset}
+	request := search.Request{Query: parsed, Scope: scope, Space: c.Space, Limit: c.Limit, Offset: c.Offset}
 	for _, s := range view.Spaces() {
 		if s.Builtin {
-			r.Last = s.Label // what is the user's own comes first
+			request.Last = s.Label // what is the user's own comes first
 		}
 	}
-	if err := c.narrow(view, &r); err != nil {
+	if err := c.narrow(view, &request); err != nil {
 		return nil, err
 	}
-	dir, err := Indexes(a)
+	dir, err := Indexes(app)
 	if err != nil {
-		a.Term.Warn("%v", err)
+		app.Term.Warn("%v", err)
 	}
 	search := find.Searcher{View: view.View, Name: view.Name, Dir: dir, Version: cli.ThisVersion().Version,
-		Now: a.Now()}
-	found, err := search.Search(ctx, r)
+		Now: app.Now()}
+	found, err := search.Search(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -177,48 +180,49 @@ func (c *SearchRun) narrow(view *spaces.Items, request *search.Request) error {
 
 // tell prints the counters of --verbose, and warns about files and fields that the search could not use.
 func (c *SearchRun) tell(view *spaces.Items, found *find.Found) {
-	a := view.App
+	app := view.App
 	st := &found.Stats
-	a.Count("index hits").Store(int64(st.Kept))
-	a.Count("index misses").Store(int64(st.Read))
-	a.Count("index gone").Store(int64(st.Gone))
-	a.Count("items").Store(int64(st.Records))
+	app.Count("index hits").Store(int64(st.Kept))
+	app.Count("index misses").Store(int64(st.Read))
+	app.Count("index gone").Store(int64(st.Gone))
+	app.Count("items").Store(int64(st.Records))
 	view.Count()
 	switch {
 	case st.Note != "":
-		a.Term.Warn("no search index, every file is read: %s", st.Note)
+		app.Term.Warn("no search index, every file is read: %s", st.Note)
 	case st.Rebuilt:
-		a.Term.Detail("the search index was damaged or outdated, and was rebuilt")
+		app.Term.Detail("the search index was damaged or outdated, and was rebuilt")
 	}
 	for i, e := range st.Unread {
 		if i == 5 {
-			a.Term.Warn("and %d more: run rye check", len(st.Unread)-i)
+			app.Term.Warn("and %d more: run rye check", len(st.Unread)-i)
 			break
 		}
-		a.Term.Warn("can't be searched: %s", fault.Of(e.Err).Text)
+		app.Term.Warn("can't be searched: %s", fault.Of(e.Err).Text)
 	}
 	for _, field := range found.Unknown {
 		if _, ok := view.Kind(field); ok {
-			a.Term.Warn("no item has the field %s; use --kind %s", field, field)
+			app.Term.Warn("no item has the field %s; use --kind %s", field, field)
 		} else {
-			a.Term.Warn("no item has the field %s", field)
+			app.Term.Warn("no item has the field %s", field)
 		}
 	}
 }
 
 // QueryFault returns the error of an invalid query, with a mark below the position of the mistake.
 func QueryFault(text string, err error, ascii bool) *fault.Error {
-	f := fault.Of(err)
+	failure := fault.Of(err)
 	bad, ok := errors.AsType[*query.ParseError](err)
 	if !ok {
-		return f
+		return failure
 	}
-	f.On("query", text)
+	failure.On("query", text)
 	runes := []rune(text)
 	before := string(runes[:min(max(bad.Column-1, 0), len(runes))])
 	if len(text) <= 200 {
-		f.Why = append([]string{text, strings.Repeat(" ", utf8.RuneCountInString(cli.Escape(before, ascii))) + "^"},
-			f.Why...)
+		failure.Why = append([]string{text, strings.Repeat(" ", utf8.RuneCountInString(cli.Escape(before, ascii))) +
+			"^"},
+			failure.Why...)
 	}
-	return f
+	return failure
 }

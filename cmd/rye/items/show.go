@@ -26,7 +26,7 @@ import (
 )
 
 type showRun struct {
-	Ref    string `arg:"" complete:"ref" help:"Ref, or file below .ai."`
+	Ref    string `arg:"" complete:"ref|path" help:"Ref, or file below .ai."`
 	Source bool   `xor:"part" help:"Print the file."`
 	Body   bool   `xor:"part" help:"Print the text of a directive or of knowledge."`
 	Graph  string `enum:"text,dot,mermaid," default:"" blank:"" placeholder:"FORM" help:"Draw a state graph as text, dot or mermaid."`
@@ -49,6 +49,7 @@ type ShowAnswer struct {
 	Fields      json.RawMessage `json:"fields"` // as the file has them
 	Permissions []string        `json:"permissions"`
 	Risk        string          `json:"risk,omitempty"`
+	Derived     string          `json:"risk_derived,omitempty"` // why a tool that declares no risk has this one
 	Network     string          `json:"network,omitempty"`
 	Secrets     []string        `json:"secrets"`
 	Files       *filesLine      `json:"files,omitempty"` // of a tool
@@ -88,11 +89,11 @@ type filesLine struct {
 	Write []string `json:"write"`
 }
 
-func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *showRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.Graph != "" && (c.Source || c.Body) {
 		return nil, fault.New(fault.Validation, "--graph can't be used together with --source or --body")
 	}
-	view, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +104,10 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	ans := &ShowAnswer{}
 	if c.Source || c.Body || c.Graph != "" {
-		if ans.Part, err = c.text(it, a.Term.Json); err != nil {
+		if ans.Part, err = c.text(it, app.Term.Json); err != nil {
 			return nil, err
 		}
-		if c.Body && !a.Term.Json && !strings.HasSuffix(ans.Part, "\n") {
+		if c.Body && !app.Term.Json && !strings.HasSuffix(ans.Part, "\n") {
 			ans.Part += "\n" // Body has no final line end
 		}
 		ans.Only = true
@@ -115,7 +116,7 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if ans.Message != "" {
-		a.Term.Warn("%s, and not to be used: %s", strings.ToUpper(ans.Trust), ans.Message)
+		app.Term.Warn("%s, and not to be used: %s", strings.ToUpper(ans.Trust), ans.Message)
 	}
 	view.Count()
 	return ans, nil
@@ -157,13 +158,13 @@ func (c *showRun) text(it *ai.Item, asJSON bool) (string, error) {
 // describe fills in everything about an item. A problem with the item goes into the answer; an error means that the
 // command can't continue.
 func describe(ctx context.Context, view *spaces.Items, it *ai.Item, ans *ShowAnswer) error {
-	m := it.Model
+	model := it.Model
 	w, found := view.Worth(ctx, it)
 	ans.itemLine = line(view, it, w)
-	ans.Kind, ans.ID, ans.Description, ans.Category, ans.Size = it.Ref.Kind, it.ID, m.Description, m.Category,
+	ans.Kind, ans.ID, ans.Description, ans.Category, ans.Size = it.Ref.Kind, it.ID, model.Description, model.Category,
 		int64(len(it.Bytes))
-	ans.Tags, ans.Format, ans.Wrong = m.Tags, it.Signed.Format.String(),
-		(&check.Checker{Name: view.Name}).Fields(it.File, m.Problems)
+	ans.Tags, ans.Format, ans.Wrong = model.Tags, it.Signed.Format.String(),
+		(&check.Checker{Name: view.Name}).Fields(it.File, model.Problems)
 	if it.Broken == nil {
 		ans.Stripped = it.Stripped.String()
 	}
@@ -173,8 +174,8 @@ func describe(ctx context.Context, view *spaces.Items, it *ai.Item, ans *ShowAns
 			ans.Policy = view.Trust.Describe(found.Decision.Project)
 		}
 	}
-	ans.fields(m)
-	if err := ans.hashes(m); err != nil {
+	ans.fields(model)
+	if err := ans.hashes(model); err != nil {
 		ans.Wrong = append(ans.Wrong, check.Problem{Severity: check.Error, Code: fault.Validation, Ref: ans.Ref,
 			Space: ans.Space,
 			File:  ans.File, Message: err.Error()})
@@ -203,22 +204,26 @@ func describe(ctx context.Context, view *spaces.Items, it *ai.Item, ans *ShowAns
 }
 
 // fields adds the fields of the file, and the permissions that it declares.
-func (s *ShowAnswer) fields(m *model.Model) {
+func (s *ShowAnswer) fields(model *model.Model) {
 	s.Fields = json.RawMessage("null")
-	if j, err := m.Fields.JSON(); err == nil {
+	if j, err := model.Fields.JSON(); err == nil {
 		if b, err := reply.Marshal(j); err == nil {
 			s.Fields = b
 		}
 	}
 	var permissions []capability.Capability
 	switch {
-	case m.Tool != nil:
-		permissions = m.Tool.Permissions
-		s.Risk, s.Network = m.Tool.Risk.String(), m.Tool.Network.String()
-		s.Secrets = m.Tool.Secrets
-		s.Files = (*filesLine)(&m.Tool.Files)
-	case m.Directive != nil:
-		permissions = m.Directive.Permissions
+	case model.Tool != nil:
+		permissions = model.Tool.Permissions
+		if !model.Tool.Lends() || !model.Tool.NoRisk {
+			risk, why := model.Tool.DeriveRisk()
+			s.Risk, s.Derived = risk.String(), why
+		}
+		s.Network = model.Tool.Network.String()
+		s.Secrets = model.Tool.Secrets
+		s.Files = (*filesLine)(&model.Tool.Files)
+	case model.Directive != nil:
+		permissions = model.Directive.Permissions
 	}
 	for _, c := range permissions {
 		s.Permissions = append(s.Permissions, c.String())
@@ -294,22 +299,22 @@ func chain(ctx context.Context, view *spaces.Items, it *ai.Item, ans *ShowAnswer
 	return ctx.Err()
 }
 
-func (s *ShowAnswer) Text(t *cli.Terminal) {
+func (s *ShowAnswer) Text(term *cli.Terminal) {
 	if s.Only {
-		s.write(t)
+		s.write(term)
 		return
 	}
 	colour := cli.RoleGood
 	if s.Trust == "refused" || s.Trust == "unsigned" {
 		colour = cli.RoleWarn
 	}
-	t.Printf("%s  %s\n", s.Ref, t.Stdout.Paint(colour, s.Words(), t.Ascii))
+	term.Printf("%s  %s\n", s.Ref, term.Stdout.Paint(colour, s.Words(), term.Ascii))
 	var rows showRows
 	s.what(&rows)
 	s.vouched(&rows)
 	s.runs(&rows)
-	t.Rows(rows)
-	spaces.PrintProblems(t, s.Wrong)
+	term.Rows(rows)
+	spaces.PrintProblems(term, s.Wrong)
 }
 
 // showRows are rows of names and values. add leaves out a name without a value.
@@ -367,7 +372,7 @@ func (s *ShowAnswer) vouched(rows *showRows) {
 func (s *ShowAnswer) runs(rows *showRows) {
 	if s.Kind == "tool" || s.Kind == "directive" {
 		rows.add("permissions", cmp.Or(strings.Join(s.Permissions, ", "), "none"))
-		rows.add("risk", s.Risk)
+		rows.add("risk", model.RiskText(s.Risk, s.Derived))
 		rows.add("network", s.Network)
 		rows.add("secrets", strings.Join(s.Secrets, ", "))
 		if s.Files != nil {
@@ -405,19 +410,19 @@ func (s *ShowAnswer) runs(rows *showRows) {
 
 // write prints the selected part: its exact bytes, or on a terminal escaped text, so that it can't repaint the
 // screen.
-func (s *ShowAnswer) write(t *cli.Terminal) {
-	if !t.Stdout.Tty {
-		t.Printf("%s", cli.Styled(s.Part))
+func (s *ShowAnswer) write(term *cli.Terminal) {
+	if !term.Stdout.Tty {
+		term.Printf("%s", cli.Styled(s.Part))
 		return
 	}
 	for line := range strings.Lines(s.Part) {
 		text := strings.TrimSuffix(line, "\n")
 		for i, piece := range strings.Split(text, "\t") {
 			if i > 0 {
-				t.Printf("\t")
+				term.Printf("\t")
 			}
-			t.Printf("%s", piece)
+			term.Printf("%s", piece)
 		}
-		t.Printf("\n")
+		term.Printf("\n")
 	}
 }

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,16 +12,21 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cas/suggest"
+	"github.com/rye-build/rye/cmd/rye/catalogs"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/exchange"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/discover"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/adopt"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/restore"
@@ -32,12 +38,19 @@ import (
 // This file has the commands that edit rye.yaml or the versions in use: add, remove, update and outdated.
 
 type addRun struct {
-	Name  string   `arg:"" help:"Bundle's id or oci:// reference, or an item's ref; ID@RANGE limits versions."`
-	From  string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL, git+https: or oci:// repository of this bundle."`
-	Index string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
-	Sign  []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`
+	Name   string   `arg:"" help:"Bundle's id, ID@RANGE, archive, directory or address, or an item's ref."`
+	What   string   `arg:"" optional:"" help:"What a host or server offers; without it that is listed."`
+	All    bool     `help:"Add all skills of an MCP server."`
+	As     string   `default:"skills" placeholder:"CATEGORY" help:"Category of skills' items (default: skills)."`
+	From   string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL, git+https: or oci:// repository of this bundle."`
+	Index  string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
+	Sign   []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`
+	Strict bool     `help:"Refuse an unsigned plugin with parts that break a rule."`
+	allowFlags
 	changeFlags
 	trusts.KeyFlag
+
+	host string // that the user has typed, if it has chosen the source's address
 }
 
 // changeFlags are the flags of every command that changes rye.yaml or the versions in use.
@@ -53,11 +66,24 @@ type changeAnswer struct {
 	Range  string `json:"range"`          // empty: removed
 	Source string `json:"source"`
 	Edited bool   `json:"edited"` // rye.yaml has changed
+	// Of a server that only was asked.
+	Offered []*discover.Found `json:"offered,omitempty"`
+	// An MCP server that was added, or would be.
+	Server *catalogs.Added `json:"server,omitempty"`
+	// Of skills that were added, or would be.
+	Skills []adopt.Skill `json:"skills,omitempty"`
 	*LockAnswer
+
+	plugins []*unsignedPlugin // for LockAnswer, which is made later
 }
 
 func (c *changeAnswer) Text(t *cli.Terminal) {
+	printOffered(t, c.Offered)
+	exchange.PrintSkills(t, c.Skills, c.DryRun)
 	switch {
+	case c.Server != nil:
+		c.Server.Text(t)
+	case len(c.Skills) > 0:
 	case c.Edited && c.Root != "":
 		t.Printf("%s  %s\n", cli.DryVerb(c.DryRun, "adds the root", "would add the root"), c.Root)
 	case c.Edited && c.Range != "":
@@ -70,56 +96,139 @@ func (c *changeAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	return signs.Meet(ctx, a, c.From+c.Index, nil, func() (cli.Answer, error) { return c.add(ctx, a) })
+	ans, err := signs.Meet(ctx, a, c.From+c.Index, nil, func() (cli.Answer, error) { return c.add(ctx, a) })
+	if offline, ok := errors.AsType[*sources.OfflineError](err); ok {
+		f := fault.Of(offline)
+		f.Hint = []string{a.Online()} // rye fetch brings only what is locked
+		return ans, f
+	}
+	return ans, err
 }
 
 func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, unlock, err := openForEdit(ctx, a)
+	switch {
+	case discover.IsServer(c.Name), discover.IsHost(c.Name):
+		if err := c.refuse(c.Name + " is a server or a host"); err != nil {
+			return nil, err
+		}
+		if discover.IsServer(c.Name) {
+			return c.fromServer(ctx, a)
+		}
+		return c.fromHost(ctx, a)
+	}
+	if c.What != "" || c.All {
+		return nil, fault.New(fault.Validation, "%q is not a server whose offers have names", c.Name).
+			Try("rye help add")
+	}
+	lock, unlock, err := openForEdit(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	defer l.Close()
+	defer func() { lock.Close() }()
+	placed := false
 	switch {
-	case oci.IsReference(c.Name):
-		if err := c.image(ctx, l); err != nil {
+	case oci.IsReference(c.Name), find.IsPath(c.Name), strings.Contains(c.Name, "://"):
+		if err := c.place(ctx, lock); err != nil {
 			return nil, err
 		}
+		placed = true
 	case strings.Contains(c.Name, ":"):
-		return c.item(ctx, l)
+		return c.item(ctx, lock)
 	}
 	id, versions, hasRange := strings.Cut(c.Name, "@")
-	src, err := c.source(l, id)
+	src, err := c.source(lock, id)
 	if err != nil {
 		return nil, err
 	}
+	ans, undo := &changeAnswer{Bundle: id, Source: src.Where}, func() error { return nil }
+	if strings.HasPrefix(id, pluginIDs) && !src.Index {
+		if old, known := lock.Yaml.Requirement(id); placed && known && old.Source != src {
+			return nil, otherPlugin(id, old.Source, src)
+		}
+		typed := lock.Typed
+		if err := lock.Open(); err != nil {
+			return nil, err
+		}
+		var taken *adoption
+		run := &lockRun{DryRun: c.DryRun, KeyFlag: c.KeyFlag}
+		if taken, undo, err = run.takePlugin(ctx, lock, id, src, c.Strict); err != nil {
+			return nil, err
+		}
+		if taken != nil {
+			if ans.plugins = []*unsignedPlugin{taken.ans}; !hasRange {
+				versions, hasRange = rangeOf(taken.found), true
+			}
+			if ans.Range = versions; c.DryRun {
+				ans.LockAnswer = newLockAnswer(run)
+				ans.Plugins = ans.plugins
+				return ans, nil
+			}
+			again, err := openEdited(a) // the policy may have changed
+			if err != nil {
+				return nil, errors.Join(err, undo())
+			}
+			lock.Close()
+			lock = again
+			lock.Typed = typed
+			for _, root := range pluginRoots(id) {
+				if err := addGlob(lock, root); err != nil {
+					return nil, errors.Join(err, undo())
+				}
+			}
+		}
+	}
+	if err := c.require(ctx, lock, ans, id, versions, hasRange, src); err != nil {
+		if undo != nil {
+			err = errors.Join(err, undo())
+		}
+		if ans.LockAnswer == nil { // there is no lock yet
+			return nil, err
+		}
+		return ans, err
+	}
+	return ans, nil
+}
+
+// otherPlugin is the error for a plugin with the name of one that rye.yaml has from another source.
+func otherPlugin(id string, old, src ryeyaml.Source) error {
+	return fault.New(fault.Conflict, "the project has another plugin %q, from %q", id, old.Where).On("bundle", id).
+		On("source", old.Where).Because("two plugins with one name can't be used together").
+		Try(fault.Command("rye remove", id), fault.Command("rye add", id, "--from", src.Where))
+}
+
+// require adds a requirement and locks it.
+func (c *addRun) require(ctx context.Context, lock *paths.Lock, ans *changeAnswer, id, versions string, hasRange bool,
+	src ryeyaml.Source) error {
 	if !hasRange { // any version will do until the newest is known
 		versions = "*"
 	}
 	need, err := ryeyaml.NewRequirement(id, versions, src)
 	if err != nil {
-		return nil, badRequirement(c.Name, err)
+		return badRequirement(c.Name, err)
 	}
-	if l.Yaml, err = l.Yaml.Add(need); err != nil {
-		return nil, badRequirement(c.Name, err)
+	if lock.Yaml, err = lock.Yaml.Add(need); err != nil {
+		return badRequirement(c.Name, err)
 	}
-	if err := l.Open(); err != nil {
-		return nil, err
+	if err := lock.Open(); err != nil {
+		return err
 	}
 	if !hasRange {
-		if versions, err = compatible(ctx, l, id, src); err != nil {
-			return nil, err
+		if versions, err = compatible(ctx, lock, id, src); err != nil {
+			return err
 		}
-		if l.Yaml, err = l.Yaml.SetVersion(id, versions); err != nil {
-			return nil, err
+		if lock.Yaml, err = lock.Yaml.SetVersion(id, versions); err != nil {
+			return err
 		}
 	}
-	ans := &changeAnswer{Bundle: id, Range: versions, Source: src.Where}
-	err = c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
+	ans.Range = versions
+	err = c.change(ctx, lock, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag,
+		allow: c.allow(id)})
 	if err == nil {
-		noteFixed(l, id, src)
+		noteFixed(lock, id, src)
+		noteRights(lock, ans.Rights)
 	}
-	return ans, err
+	return err
 }
 
 // noteFixed tells that no update of a bundle can come from its source, and what would follow new versions.
@@ -136,27 +245,30 @@ func noteFixed(l *paths.Lock, id string, src ryeyaml.Source) {
 }
 
 // item adds an item to the roots.
-func (c *addRun) item(ctx context.Context, l *paths.Lock) (cli.Answer, error) {
+func (c *addRun) item(ctx context.Context, lock *paths.Lock) (cli.Answer, error) {
 	ref, err := model.ParseRef(c.Name)
+	if err == nil {
+		err = c.refuse(ref.String() + " is an item")
+	}
 	if err == nil && c.From+c.Index != "" {
 		err = fault.New(fault.Validation, "--from and --index are for bundles, and %s is an item", ref)
 	}
 	if err == nil {
-		l.Yaml, err = l.Yaml.AddRoot(ref.String())
+		lock.Yaml, err = lock.Yaml.AddRoot(ref.String())
 	}
 	if err == nil {
-		err = l.Open()
+		err = lock.Open()
 	}
 	if err != nil {
 		return nil, err
 	}
 	ans := &changeAnswer{Root: ref.String()}
-	return ans, c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
+	return ans, c.change(ctx, lock, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
 }
 
 // source returns the bundle's source: from the flags, else from rye.yaml.
-func (c *addRun) source(l *paths.Lock, id string) (ryeyaml.Source, error) {
-	old, known := l.Yaml.Requirement(id)
+func (c *addRun) source(lock *paths.Lock, id string) (ryeyaml.Source, error) {
+	old, known := lock.Yaml.Requirement(id)
 	switch {
 	case c.From != "" && c.Index != "":
 		return old.Source, fault.New(fault.Validation, "--from and --index can't be combined: a bundle has one source")
@@ -166,65 +278,65 @@ func (c *addRun) source(l *paths.Lock, id string) (ryeyaml.Source, error) {
 		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index",
 			id).Try("rye docs sources")
 	}
-	src, err := parseSource(l, c.From+c.Index, c.Index != "")
-	if host := src.Host(); host != "" {
-		l.Typed = append(l.Typed, host)
+	src, err := parseSource(lock, c.From+c.Index, c.Index != "")
+	if host := cmp.Or(c.host, src.Host()); host != "" {
+		lock.Typed = append(lock.Typed, host)
 	}
 	return src, err
 }
 
 // parseSource returns a source as rye.yaml has it, with local paths relative to the project.
-func parseSource(l *paths.Lock, where string, index bool) (ryeyaml.Source, error) {
+func parseSource(lock *paths.Lock, where string, index bool) (ryeyaml.Source, error) {
 	ref, err := oci.ParseReference(where)
 	switch layout := strings.HasPrefix(where, oci.LayoutScheme); {
 	case layout && err != nil:
 		return ryeyaml.Source{}, err
 	case layout:
-		if ref.Dir, err = relative(l, ref.Dir); err != nil {
+		if ref.Dir, err = relative(lock, ref.Dir); err != nil {
 			return ryeyaml.Source{}, err
 		}
 		where = ref.String()
 	case !strings.Contains(where, "://"):
-		if where, err = relative(l, where); err != nil {
+		if where, err = relative(lock, where); err != nil {
 			return ryeyaml.Source{}, err
 		}
 	}
 	return ryeyaml.ParseSource(where, index)
 }
 
-// image sets the bundle's id and source from an OCI reference given in place of the id.
-func (c *addRun) image(ctx context.Context, l *paths.Lock) error {
+// place sets the bundle's id and source from a place given instead of the id.
+func (c *addRun) place(ctx context.Context, lock *paths.Lock) error {
 	if c.From+c.Index != "" {
 		return fault.New(fault.Validation, "%q is a source: it can't be combined with --from or --index", c.Name)
 	}
 	c.From = c.Name
-	src, err := c.source(l, "")
+	src, err := c.source(lock, "")
 	if err != nil {
 		return err
 	}
-	if err := l.Open(); err != nil {
+	if err := lock.Open(); err != nil {
 		return err
 	}
-	c.Name, err = l.Sources.Named(ctx, src)
-	return errors.Join(err, l.Sources.Close())
+	c.Name, err = lock.Sources.Named(ctx, src)
+	return errors.Join(err, lock.Sources.Close())
 }
 
 // relative returns a path as rye.yaml has it: relative to the project.
 func relative(l *paths.Lock, where string) (string, error) {
-	s := l.App.Absolute(cli.Setting{Value: where})
-	if s.Err != nil {
-		return "", s.Err
+	setting := l.App.Absolute(cli.Setting{Value: where})
+	if setting.Err != nil {
+		return "", setting.Err
 	}
 	dir, err := filepath.EvalSymlinks(l.Dir)
 	if err != nil {
 		return "", err
 	}
-	if to, err := filepath.EvalSymlinks(s.Value); err == nil {
-		s.Value = to
+	if to, err := filepath.EvalSymlinks(setting.Value); err == nil {
+		setting.Value = to
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return "", errNotFound(where, s.Value)
+		return "", errNotFound(where, setting.Value)
 	}
-	rel, err := filepath.Rel(dir, s.Value)
+	rel, err := filepath.Rel(dir, setting.Value)
 	if err != nil {
 		return "", fault.New(fault.Validation, "%q has no path relative to the project", where).From(err)
 	}
@@ -233,7 +345,7 @@ func relative(l *paths.Lock, where string) (string, error) {
 
 // errNotFound returns the error for a missing path, and suggests similar names in its directory.
 func errNotFound(where, path string) *fault.Error {
-	f := fault.New(fault.NotFound, "%q does not exist", where).From(fs.ErrNotExist).Try("rye docs sources").
+	failure := fault.New(fault.NotFound, "%q does not exist", where).From(fs.ErrNotExist).Try("rye docs sources").
 		On("path", path)
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	var names []string
@@ -244,10 +356,10 @@ func errNotFound(where, path string) *fault.Error {
 		for i, name := range similar {
 			similar[i] = filepath.Join(filepath.Dir(where), name)
 		}
-		f.Why = []string{"did you mean " + strings.Join(similar, ", ") + "?"}
-		f.Details["did_you_mean"] = similar
+		failure.Why = []string{"did you mean " + strings.Join(similar, ", ") + "?"}
+		failure.Details["did_you_mean"] = similar
 	}
-	return f
+	return failure
 }
 
 // badRequirement adds the argument to err, and a hint with a range if the id is valid.
@@ -288,10 +400,7 @@ func openForEdit(ctx context.Context, a *cli.App) (*paths.Lock, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := paths.OpenLock(a, false)
-	if err == nil && l.Root.Marker != workspace.MarkerFile {
-		l.Yaml, err = ryeyaml.Parse(nil, paths.Running()) // start an empty rye.yaml
-	}
+	l, err := openEdited(a)
 	if err != nil {
 		unlock()
 		return nil, nil, err
@@ -299,21 +408,32 @@ func openForEdit(ctx context.Context, a *cli.App) (*paths.Lock, func(), error) {
 	return l, unlock, nil
 }
 
+// openEdited is openForEdit for a caller that has the project alone.
+func openEdited(a *cli.App) (*paths.Lock, error) {
+	l, err := paths.OpenLock(a, false)
+	if err == nil && l.Root.Marker != workspace.MarkerFile {
+		l.Yaml, err = ryeyaml.Parse(nil, paths.Running()) // start an empty rye.yaml
+	}
+	return l, err
+}
+
 // change makes the lock for the changed rye.yaml and writes both. rye.yaml is written first, so that rye lock
 // --check finds the lock outdated after a crash.
-func (c *changeFlags) change(ctx context.Context, l *paths.Lock, ans *changeAnswer, run *lockRun) error {
-	before, err := osfile.ReadSmall(filepath.Join(l.Dir, workspace.MarkerFile), workspace.MaxProject)
+func (c *changeFlags) change(ctx context.Context, lock *paths.Lock, ans *changeAnswer, run *lockRun) error {
+	before, err := osfile.ReadSmall(filepath.Join(lock.Dir, workspace.MarkerFile), workspace.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	after := l.Yaml.Format()
+	after := lock.Yaml.Format()
 	edited := string(before) != string(after)
 	run.Accept, run.DryRun = c.Accept, c.DryRun
 	if edited {
 		run.yaml = after
 	}
 	ans.LockAnswer = newLockAnswer(run)
-	_, err = run.make(ctx, l, ans.LockAnswer)
+	ans.Plugins = ans.plugins
+	_, err = run.make(ctx, lock, ans.LockAnswer)
+	edited = edited || ans.Yaml != nil
 	ans.Edited = ans.LockAnswer.Edited || err == nil && edited // a dry run reports the edit too
 	return err
 }
@@ -324,34 +444,76 @@ type removeRun struct {
 }
 
 func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, unlock, err := openForEdit(ctx, a)
+	lock, unlock, err := openForEdit(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	defer l.Close()
+	defer lock.Close()
+	var plugins []string
 	for _, name := range c.Names {
-		remove := l.Yaml.Remove
+		remove := lock.Yaml.Remove
 		if strings.ContainsAny(name, ":*") || name == ryeyaml.Own {
-			remove = l.Yaml.RemoveRoot
+			remove = lock.Yaml.RemoveRoot
 		}
-		if l.Yaml, err = remove(name); err != nil {
+		if lock.Yaml, err = remove(name); err != nil {
 			return nil, err
 		}
+		if strings.HasPrefix(name, pluginIDs) {
+			plugins = append(plugins, name)
+		}
 	}
-	if err := l.Open(); err != nil {
+	undo, err := c.removePlugins(ctx, lock, plugins)
+	if err != nil {
 		return nil, err
 	}
+	if err := lock.Open(); err != nil {
+		return nil, errors.Join(err, undo())
+	}
 	ans := &changeAnswer{Bundle: strings.Join(c.Names, " ")}
-	err = c.change(ctx, l, ans, &lockRun{})
+	if err = c.change(ctx, lock, ans, &lockRun{}); err != nil {
+		err = errors.Join(err, undo())
+	} else if lock.Old != nil {
+		for _, id := range plugins {
+			if old := lock.Old.Bundle(id); old != nil {
+				noteDigest(lock, old.Manifest.String())
+			}
+		}
+	}
 	if f, ok := errors.AsType[*fault.Error](err); ok && len(ans.Problems) > 0 {
-		c.explain(l, ans, f)
+		c.explain(lock, ans, f)
 	}
 	return ans, err
 }
 
+// removePlugins removes what was made of unsigned plugins, and their roots.
+func (c *removeRun) removePlugins(ctx context.Context, lock *paths.Lock, ids []string) (undo func() error, err error) {
+	var undone []func() error
+	undo = func() (err error) {
+		for _, one := range slices.Backward(undone) {
+			err = errors.Join(err, one())
+		}
+		return err
+	}
+	for _, id := range ids {
+		for _, root := range pluginRoots(id) {
+			if slices.ContainsFunc(lock.Yaml.Roots, func(r ryeyaml.Root) bool { return r.Text == root }) {
+				if lock.Yaml, err = lock.Yaml.RemoveRoot(root); err != nil {
+					return undo, errors.Join(err, undo())
+				}
+			}
+		}
+		one, err := removePlugin(ctx, lock, id, c.DryRun)
+		if err != nil {
+			return undo, errors.Join(err, undo())
+		}
+		undone = append(undone, one)
+	}
+	return undo, nil
+}
+
 // explain names what still needs a removed bundle. Roots can be removed by the same command.
-func (c *removeRun) explain(l *paths.Lock, ans *changeAnswer, f *fault.Error) {
+func (c *removeRun) explain(l *paths.Lock, ans *changeAnswer, failure *fault.Error) {
 	var roots []string
 	for _, p := range ans.Problems {
 		if slices.ContainsFunc(l.Yaml.Roots, func(r ryeyaml.Root) bool {
@@ -361,11 +523,11 @@ func (c *removeRun) explain(l *paths.Lock, ans *changeAnswer, f *fault.Error) {
 		}
 	}
 	if len(roots) < len(ans.Problems) {
-		f.Hint = []string{fault.Command("rye why", c.Names[0])}
+		failure.Hint = []string{fault.Command("rye why", c.Names[0])}
 		return
 	}
-	f.Text = fmt.Sprintf("%s still names %s among its roots", workspace.MarkerFile, strings.Join(roots, " and "))
-	f.Hint = []string{fault.Command("rye remove", slices.Concat(c.Names, roots)...)}
+	failure.Text = fmt.Sprintf("%s still names %s among its roots", workspace.MarkerFile, strings.Join(roots, " and "))
+	failure.Hint = []string{fault.Command("rye remove", slices.Concat(c.Names, roots)...)}
 }
 
 type updateRun struct {
@@ -422,9 +584,14 @@ func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			behind++
 		}
 	}
+	changed, err := changedPlugins(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	ans.Bundles, behind = append(ans.Bundles, changed...), behind+len(changed)
 	if behind == 0 {
 		return ans, nil
 	}
 	f := fault.New(fault.VersionMismatch, "%s can be updated", fault.Count(int64(behind), "bundle")).Try("rye update")
-	return ans, f.Asked()
+	return ans, f.Answer()
 }

@@ -17,12 +17,19 @@ func Commands() []cli.Command {
 				"instead of the id). --index names the address or directory of an index of versions (rye bundle " +
 				"index). Without a range the bundle must be the newest version or a later compatible one. For a " +
 				"bundle that is already in rye.yaml, this replaces its range or source.\n\n" +
+				"An MCP server with skills, given as mcp+https://HOST/PATH, is asked for them: without WHAT they " +
+				"are listed, and WHAT or --all adds them. rye checks each file, makes the items of rye import skill, " +
+				"asks you, signs the items with your key and locks them.\n\n" +
+				"A host, given as https://HOST without a path, is asked for its catalogue and its index of skills: " +
+				"without WHAT they are listed, and WHAT is added in the way of its type. See rye docs sources.\n\n" +
 				"Examples:\n\n" +
 				"    rye add acme/base --index https://bundles.acme.example/index.yaml\n" +
 				"    rye add acme/base@^2.1 --index ../bundles\n" +
 				"    rye add acme/notes --from ../notes\n" +
 				"    rye add acme/style --from git+https://git.acme.example/style.git@main\n" +
 				"    rye add oci://registry.example.com/acme/notes\n" +
+				"    rye add mcp+https://skills.acme.example/mcp pdf-forms\n" +
+				"    rye add https://acme.example pdf-forms\n" +
 				"    rye add tool:rye/web/webfetch",
 			Aka: []string{"require", "get"},
 			New: func() cli.Runner { return new(addRun) }, Schema: "add/1", Output: &changeAnswer{},

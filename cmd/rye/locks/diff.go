@@ -48,22 +48,22 @@ type lockDiff struct {
 	text     func() []byte       // the bytes of From
 }
 
-func (d *lockDiff) Text(t *cli.Terminal) {
-	spaces.PrintProblems(t, d.Problems)
+func (d *lockDiff) Text(term *cli.Terminal) {
+	spaces.PrintProblems(term, d.Problems)
 	for _, l := range d.Drift {
 		only := ""
 		if l.Only != "" {
 			only = "  only " + strings.ReplaceAll(l.Only, "-", " ")
 		}
-		t.Printf("%s  %s  %s%s\n", l.Kind, l.File, l.Ref, only)
+		term.Printf("%s  %s  %s%s\n", l.Kind, l.File, l.Ref, only)
 	}
-	printChanges(t, d.Changes)
+	printChanges(term, d.Changes)
 	if d.Report != nil {
-		(&bundles.BundleDiff{Report: d.Report}).WithItems(t)
+		(&bundles.BundleDiff{Report: d.Report}).WithItems(term)
 	}
 	if d.complete && len(d.Problems)+len(d.Drift)+len(d.Changes) == 0 &&
 		(d.Report == nil || len(d.Report.Items)+len(d.Report.Files) == 0) {
-		t.Note("no difference")
+		term.Note("no difference")
 	}
 }
 
@@ -72,54 +72,54 @@ func (c *diffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := paths.OpenLock(a, false)
+	lock, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
-	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{},
-		Drift: []session.DriftLine{}, Problems: []check.Problem{}, project: l, text: l.Text}
+	defer lock.Close()
+	ans := &lockDiff{From: lock.LockPath(), To: "working tree", Changes: []lockfile.Change{},
+		Drift: []session.DriftLine{}, Problems: []check.Problem{}, project: lock, text: lock.Text}
 	isFile := c.To != ""
 	if _, err := model.ParseRef(c.From); err != nil && c.From != "" {
 		at := a.Absolute(cli.Setting{Value: c.From})
 		_, err := os.Lstat(at.Value)
-		isFile = isFile || at.Err == nil && err == nil || l.NeedLock() != nil
+		isFile = isFile || at.Err == nil && err == nil || lock.NeedLock() != nil
 	}
 	switch {
 	case isFile:
-		err = c.locks(ctx, l, ans)
-	case l.NeedLock() != nil:
-		return nil, l.NeedLock()
+		err = c.locks(ctx, lock, ans)
+	case lock.NeedLock() != nil:
+		return nil, lock.NeedLock()
 	case c.From != "":
-		ref, ok := l.Old.Named(c.From)
+		ref, ok := lock.Old.Named(c.From)
 		if !ok {
-			return nil, paths.NotLocked(ctx, l, c.From)
+			return nil, paths.NotLocked(ctx, lock, c.From)
 		}
-		err = diffItem(ctx, l, ref, ans)
+		err = diffItem(ctx, lock, ref, ans)
 	default:
-		err = diffAll(ctx, l, ans)
+		err = diffAll(ctx, lock, ans)
 	}
 	ans.complete = err == nil
 	return ans, err
 }
 
 // locks compares two lock files, or one with the project's lock.
-func (c *diffRun) locks(ctx context.Context, l *paths.Lock, ans *lockDiff) error {
-	objects, err := l.Objects()
+func (c *diffRun) locks(ctx context.Context, locked *paths.Lock, ans *lockDiff) error {
+	objects, err := locked.Objects()
 	if err != nil {
 		return err
 	}
-	from, file, err := otherLock(ctx, l, c.From, objects)
+	from, file, err := otherLock(ctx, locked, c.From, objects)
 	if err != nil {
 		return err
 	}
-	ans.From, ans.To, ans.text = c.From, l.LockPath(), func() []byte { return file }
+	ans.From, ans.To, ans.text = c.From, locked.LockPath(), func() []byte { return file }
 	var to *lock.Side
 	if c.To != "" {
 		ans.To = c.To
-		to, _, err = otherLock(ctx, l, c.To, objects)
-	} else if err = l.NeedLock(); err == nil {
-		to, err = lock.NewSide(ctx, l.Old, l.Id(), workspace.SetOptions(objects))
+		to, _, err = otherLock(ctx, locked, c.To, objects)
+	} else if err = locked.NeedLock(); err == nil {
+		to, err = lock.NewSide(ctx, locked.Old, locked.Id(), workspace.SetOptions(objects))
 	}
 	if err != nil {
 		return err
@@ -128,13 +128,13 @@ func (c *diffRun) locks(ctx context.Context, l *paths.Lock, ans *lockDiff) error
 }
 
 // otherLock reads a lock file that isn't the project's, and returns its bytes too.
-func otherLock(ctx context.Context, l *paths.Lock, name string, objects lock.Source) (*lock.Side, []byte, error) {
-	s := l.App.Absolute(cli.Setting{Value: name})
+func otherLock(ctx context.Context, locked *paths.Lock, name string, objects lock.Source) (*lock.Side, []byte, error) {
+	s := locked.App.Absolute(cli.Setting{Value: name})
 	if s.Err != nil {
 		return nil, nil, s.Err
 	}
-	hint := []string{"rye diff tool:ID", "git show main:rye.lock > old.lock"}
-	b, err := osfile.ReadSmall(s.Value, lockfile.MaxBytes)
+	hint := []string{"git show main:rye.lock > old.lock"}
+	data, err := osfile.ReadSmall(s.Value, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		f := fault.Of(err)
 		f.Hint = hint
@@ -143,16 +143,16 @@ func otherLock(ctx context.Context, l *paths.Lock, name string, objects lock.Sou
 	if err != nil {
 		return nil, nil, err
 	}
-	read, err := lockfile.Parse(b)
+	read, err := lockfile.Parse(data)
 	if err != nil {
-		f := fault.Of(l.LockFault(name, err))
+		f := fault.Of(locked.LockFault(name, err))
 		if f.Code == fault.LockMismatch {
 			f.Hint = hint // the usual hint repairs the project's lock, which is fine
 		}
 		return nil, nil, f
 	}
-	side, err := lock.NewSide(ctx, read, cas.Sum(b), workspace.SetOptions(objects))
-	return side, b, err
+	side, err := lock.NewSide(ctx, read, cas.Sum(data), workspace.SetOptions(objects))
+	return side, data, err
 }
 
 func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
@@ -166,30 +166,30 @@ func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
 
 // diffAll compares the lock with the one that the working tree would give. If it gives none, it compares file by
 // file.
-func diffAll(ctx context.Context, l *paths.Lock, ans *lockDiff) error {
-	if err := l.Look(ctx); err != nil {
+func diffAll(ctx context.Context, locked *paths.Lock, ans *lockDiff) error {
+	if err := locked.Look(ctx); err != nil {
 		return err
 	}
-	objects := l.Here.Objects
-	from, err := lock.NewSide(ctx, l.Old, l.Id(), workspace.SetOptions(objects))
+	objects := locked.Here.Objects
+	from, err := lock.NewSide(ctx, locked.Old, locked.Id(), workspace.SetOptions(objects))
 	if err != nil {
 		return err
 	}
-	r := restore.Request(ctx, l.Lock)
-	r.Update, r.Toolchain = []string{lock.Library}, session.Toolchain(l.Lock, paths.MachineHost(l.App))
+	r := restore.Request(ctx, locked.Lock)
+	r.Update, r.Toolchain = []string{lock.Library}, session.Toolchain(locked.Lock, paths.MachineHost(locked.App))
 	made, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
-		ans.Problems = append(ans.Problems, Problems(ctx, l, closed)...)
-		return drift(ctx, l, ans)
+		ans.Problems = append(ans.Problems, Problems(ctx, locked, closed)...)
+		return drift(ctx, locked, ans)
 	}
 	if errors.Is(err, workspace.ErrElsewhere) {
-		ans.Changes = append(ans.Changes, l.RequirementChanges()...)
-		return drift(ctx, l, ans)
+		ans.Changes = append(ans.Changes, locked.RequirementChanges()...)
+		return drift(ctx, locked, ans)
 	}
 	if err != nil {
 		return err
 	}
-	to, err := update.Side(ctx, l.Lock, made, objects)
+	to, err := update.Side(ctx, locked.Lock, made, objects)
 	if err != nil {
 		return err
 	}
@@ -206,22 +206,22 @@ func drift(ctx context.Context, l *paths.Lock, ans *lockDiff, refs ...model.Ref)
 }
 
 // diffItem compares one item of the working tree with its pin.
-func diffItem(ctx context.Context, l *paths.Lock, ref model.Ref, ans *lockDiff) error {
-	if err := l.Look(ctx); err != nil {
+func diffItem(ctx context.Context, locked *paths.Lock, ref model.Ref, ans *lockDiff) error {
+	if err := locked.Look(ctx); err != nil {
 		return err
 	}
-	if err := drift(ctx, l, ans, ref); err != nil {
+	if err := drift(ctx, locked, ans, ref); err != nil {
 		return err
 	}
-	side, err := lock.NewSide(ctx, l.Old, l.Id(), workspace.SetOptions(l.Here.Objects))
+	side, err := lock.NewSide(ctx, locked.Old, locked.Id(), workspace.SetOptions(locked.Here.Objects))
 	if err != nil {
 		return err
 	}
-	set, err := l.Set(ctx)
+	set, err := locked.Set(ctx)
 	if err != nil {
 		return err
 	}
-	working, admit, done, err := l.View(ctx, set.Spaces()[len(set.Spaces())-1:])
+	working, admit, done, err := locked.View(ctx, set.Spaces()[len(set.Spaces())-1:])
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ type lockRun struct {
 	sarif.Flag
 	question *paths.Question // --check: the key of its cached answer
 	yaml     []byte          // the new rye.yaml, written before the lock; nil if unchanged
+	allow    *update.Allow   // rights to write into rye.yaml; nil: none
 }
 
 // LockAnswer is the result of rye lock and of the commands that lock after an edit.
@@ -52,7 +53,9 @@ type LockAnswer struct {
 	Problems []check.Problem  `json:"problems"`
 	Signed   []signs.SignLine `json:"signed"`
 	Warnings []string         `json:"warnings"`
-	old      *paths.Lock      // the lock before; nil if it wasn't read
+	// Unsigned plugins that were taken into the project, or would be.
+	Plugins []*unsignedPlugin `json:"plugins,omitempty"`
+	old     *paths.Lock       // the lock before; nil if it wasn't read
 }
 
 func newLockAnswer(c *lockRun) *LockAnswer {
@@ -60,12 +63,13 @@ func newLockAnswer(c *lockRun) *LockAnswer {
 		Problems: []check.Problem{}, Signed: []signs.SignLine{}, Warnings: []string{}}
 }
 
-func (c *LockAnswer) Text(t *cli.Terminal) {
-	spaces.PrintProblems(t, c.Problems)
-	if len(c.Problems) > 0 || c.ID == "" {
+func (c *LockAnswer) Text(term *cli.Terminal) {
+	spaces.PrintProblems(term, c.Problems)
+	if c.ID == "" || slices.ContainsFunc(c.Problems, func(p check.Problem) bool { return p.Severity == check.Error }) {
 		return
 	}
-	printChanges(t, c.Changes)
+	printChanges(term, c.Changes)
+	printRights(term, c.Rights, c.DryRun)
 	verb := "unchanged"
 	switch {
 	case c.Checked && c.Changed:
@@ -87,28 +91,28 @@ func (c *LockAnswer) Text(t *cli.Terminal) {
 	case c.Artifacts > 0:
 		what += " and " + fault.Count(int64(c.Artifacts), "file") + " of packages"
 	}
-	t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii), what, c.ID)
+	term.Printf("%s  %s  %s\n", term.Stdout.Paint(cli.RoleGood, verb, term.Ascii), what, c.ID)
 }
 
 // mostChanges is how many changes of one kind are printed one by one without --verbose.
 const mostChanges = 12
 
 // printChanges prints changes. Of a kind with more than mostChanges it prints the first ones and a count.
-func printChanges(t *cli.Terminal, all []lockfile.Change) {
+func printChanges(term *cli.Terminal, all []lockfile.Change) {
 	for i := 0; i < len(all); {
 		n := i + 1
 		for n < len(all) && all[n].Kind == all[i].Kind {
 			n++
 		}
 		shown := n
-		if n-i > mostChanges && !t.Verbose {
+		if n-i > mostChanges && !term.Verbose {
 			shown = i + mostChanges - 2
 		}
 		for _, c := range all[i:shown] {
-			t.Printf("%s\n", update.ChangeText(c))
+			term.Printf("%s\n", update.ChangeText(c))
 		}
 		if shown < n {
-			t.Printf("%s  and %d more; -v shows all\n", strings.ReplaceAll(string(all[i].Kind), "_", " "), n-shown)
+			term.Printf("%s  and %d more; -v shows all\n", strings.ReplaceAll(string(all[i].Kind), "_", " "), n-shown)
 		}
 		i = n
 	}
@@ -130,10 +134,10 @@ func Relock(ctx context.Context, a *cli.App) (bool, error) {
 	return ans.(*LockAnswer).Changed, nil
 }
 
-func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	run := func() (cli.Answer, error) { return c.lock(ctx, a) }
+func (c *lockRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	run := func() (cli.Answer, error) { return c.lock(ctx, app) }
 	if c.Check {
-		return c.Render(a, "lock --check", run)
+		return c.Render(app, "lock --check", run)
 	}
 	if c.Format != "" && c.Format != "text" {
 		return nil, fault.New(fault.Validation, "--format %s needs --check",
@@ -142,53 +146,88 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.DryRun {
 		return run() // a dry run changes nothing, so it offers no fix that would
 	}
-	return signs.Meet(ctx, a, "", nil, run)
+	return signs.Meet(ctx, app, "", nil, run)
 }
 
-func (c *lockRun) lock(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if err := c.checkFlags(a); err != nil {
+func (c *lockRun) lock(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if err := c.checkFlags(app); err != nil {
 		return nil, err
 	}
 	if c.Check {
-		if ans, err := c.cachedAnswer(ctx, a); ans != nil || err != nil {
+		if ans, err := c.cachedAnswer(ctx, app); ans != nil || err != nil {
 			return ans, err
 		}
 	}
 	ans := newLockAnswer(c)
 	if !c.Check && !c.DryRun {
-		unlock, err := paths.Alone(ctx, a, c.User)
+		unlock, err := paths.Alone(ctx, app, c.User)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 	}
-	open := func(conflict bool) (*paths.Lock, error) { return paths.OpenLock(a, conflict) }
+	open := func(conflict bool) (*paths.Lock, error) { return paths.OpenLock(app, conflict) }
 	if c.User {
-		open = func(conflict bool) (*paths.Lock, error) { return paths.OpenUserLock(a, conflict) }
+		open = func(conflict bool) (*paths.Lock, error) { return paths.OpenUserLock(app, conflict) }
 	}
-	l, err := open(c.Resolve)
+	lock, err := open(c.Resolve)
 	if err != nil && c.Check && fault.CodeOf(err) == fault.LockMismatch {
 		return nil, fault.Of(err).Asked() // an unreadable lock is out of date
 	} else if err != nil {
 		return nil, err
 	}
-	defer l.Close()
-	l.AllowUser, ans.old = c.AllowUser && !c.User, l
+	defer lock.Close()
+	lock.AllowUser, ans.old = c.AllowUser && !c.User, lock
 	if !c.Check {
-		err = l.Open()
-	} else if err := l.NeedLock(); err != nil {
+		err = lock.Open()
+	} else if err := lock.NeedLock(); err != nil {
 		return nil, fault.Of(err).Asked()
 	}
 	if err == nil && (c.Check || c.User) {
-		err = l.Look(ctx)
+		err = lock.Look(ctx)
 	}
 	if err == nil && c.User {
-		err = l.FindInstalled(ctx)
+		err = lock.FindInstalled(ctx)
 	}
-	if err == nil {
-		return c.make(ctx, l, ans)
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	if c.Check || c.User {
+		return c.make(ctx, lock, ans)
+	}
+	undo, err := c.takePlugins(ctx, lock, ans)
+	if err != nil || len(ans.Plugins) == 0 {
+		if err != nil {
+			return nil, err
+		}
+		return c.make(ctx, lock, ans)
+	}
+	if c.DryRun { // without the items no lock can be made
+		return ans, nil
+	}
+	again, err := open(c.Resolve) // the policy may have changed
+	if err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	defer again.Close()
+	again.AllowUser = lock.AllowUser
+	if err = again.Open(); err == nil {
+		var made cli.Answer
+		if made, err = c.make(ctx, again, ans); err == nil {
+			c.notePlugins(again, ans)
+			return made, nil
+		}
+	}
+	return ans, errors.Join(err, undo())
+}
+
+// notePlugins tells which digests the policy admits and nothing uses any more.
+func (c *lockRun) notePlugins(lock *paths.Lock, ans *LockAnswer) {
+	for _, p := range ans.Plugins {
+		if p.wasLocked != "" {
+			noteDigest(lock, p.wasLocked)
+		}
+	}
 }
 
 // checkFlags refuses flags that can't be combined.
@@ -208,36 +247,39 @@ func (c *lockRun) checkFlags(a *cli.App) error {
 }
 
 // make makes the lock and writes it, unless the flags or a problem forbid that.
-func (c *lockRun) make(ctx context.Context, l *paths.Lock, ans *LockAnswer) (cli.Answer, error) {
-	a := l.App
-	o := update.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml,
-		Toolchain: session.Toolchain(l.Lock, paths.MachineHost(a))}
+func (c *lockRun) make(ctx context.Context, lock *paths.Lock, ans *LockAnswer) (cli.Answer, error) {
+	app := lock.App
+	options := update.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml,
+		Allow: c.allow, Toolchain: session.Toolchain(lock.Lock, paths.MachineHost(app))}
 	if c.Update {
-		o.Update, o.UpdateAll = c.Names, len(c.Names) == 0
+		options.Update, options.UpdateAll = c.Names, len(c.Names) == 0
 	}
-	p := a.Progress("locking", 0)
+	p := app.Progress("locking", 0)
 	defer p.Done()
-	l.Progress = p.Add
+	lock.Progress = p.Add
 	if c.Sign {
-		o.Sign = func(ctx context.Context, bundles []lockfile.Bundle) error {
+		options.Sign = func(ctx context.Context, bundles []lockfile.Bundle) error {
 			p.Done()
-			return c.signItems(ctx, l, bundles, ans)
+			return c.signItems(ctx, lock, bundles, ans)
 		}
 	}
-	result, err := update.Make(ctx, l.Lock, o)
+	result, err := update.Make(ctx, lock.Lock, options)
 	p.Done()
 	if errors.Is(err, errUnsigned) {
-		a.Term.Note("sign these first: the rest of the lock depends on them")
+		app.Term.Note("sign these first: the rest of the lock depends on them")
 		return ans, nil
 	}
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
-		ans.Problems = append(ans.Problems, Problems(ctx, l, closed)...)
+		ans.Problems = append(ans.Problems, Problems(ctx, lock, closed)...)
 		f := fault.Of(err)
 		// The hint "rye lock --sign" would lack the new rye.yaml or the user space, so repeat this command instead.
 		if refs, ok := closed.Unsigned(); ok && c.yaml != nil {
-			f.Hint = []string{a.With("--sign", strings.Join(refs, ","))}
+			f.Hint = []string{app.With("--sign", strings.Join(refs, ","))}
 		} else if ok && c.AllowUser {
-			f.Hint = []string{a.With(append([]string{"--sign"}, refs...)...)}
+			f.Hint = []string{app.With(append([]string{"--sign"}, refs...)...)}
+		} else if ok && c.othersSign(lock, refs) {
+			f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool { return strings.Contains(hint, " --sign ") })
+			f.Try(fault.Command("rye trust check", refs[0]))
 		}
 		if c.Check {
 			f = f.Asked()
@@ -251,18 +293,18 @@ func (c *lockRun) make(ctx context.Context, l *paths.Lock, ans *LockAnswer) (cli
 		return nil, err
 	}
 	ans.Result = *result
-	warn(l, result, ans)
+	warn(lock, result, ans)
 	if f, ok := err.(*fault.Error); ok && f.Details["reason"] == "weaker" {
-		f.Hint[len(f.Hint)-1] = a.With(workspace.Accepting(f.Details["names"].([]string))...)
+		f.Hint[len(f.Hint)-1] = app.With(workspace.Accepting(f.Details["names"].([]string))...)
 	}
 	if c.Check && err == nil {
-		c.remember(ctx, l, ans)
+		c.remember(ctx, lock, ans)
 	}
 	return ans, err
 }
 
 // warn prints what the user should know of the new lock.
-func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
+func warn(lock *paths.Lock, result *update.Result, ans *LockAnswer) {
 	for _, err := range result.UnreadV1 {
 		line := check.Problem{Severity: check.Error, Code: fault.LockMismatch, Message: err.Error()}
 		if e, ok := err.(*legacy.Error); ok {
@@ -272,7 +314,7 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 		ans.Problems = append(ans.Problems, line)
 	}
 	if n := result.V1; n > 0 {
-		l.App.Term.Note("compared with %s of the first format (v1); %d apply", fault.Count(int64(n), "lock"),
+		lock.App.Term.Note("compared with %s of the first format (v1); %d apply", fault.Count(int64(n), "lock"),
 			result.TakenOver)
 	}
 	made := result.Made
@@ -280,6 +322,10 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 		return
 	}
 	var texts []string
+	if vendored, err := lock.Vendored(); result.Written && moreToVendor(result) && (vendored != nil || err != nil) {
+		texts = append(texts, fmt.Sprintf("%s is what the lock was before: run rye vendor",
+			fault.Quote(lock.Show(lock.VendorDir()))))
+	}
 	for _, err := range made.Unfound {
 		texts = append(texts, "not pinned: "+fault.Of(err).Text)
 	}
@@ -289,37 +335,68 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 	}
 	for _, text := range texts {
 		ans.Warnings = append(ans.Warnings, text)
-		l.App.Term.Warn("%s", text)
+		lock.App.Term.Warn("%s", text)
 	}
 	own := len(ans.Warnings)
 	for _, d := range made.Closure.Drafts {
-		p := problem(l, d, check.Warning)
+		p := problem(lock, d, check.Warning)
 		ans.Warnings = append(ans.Warnings, "draft, not locked: "+p.At()+": "+p.Message)
 	}
 	for _, w := range made.Closure.Warnings {
-		p := problem(l, w, check.Warning)
+		p := problem(lock, w, check.Warning)
 		ans.Warnings = append(ans.Warnings, p.At()+": "+p.Message)
 	}
-	printWarnings(l.App, ans.Warnings[own:])
+	printWarnings(lock.App, ans.Warnings[own:])
+}
+
+// moreToVendor reports whether the new lock names bytes that .ai/vendor of the old one lacks. The library isn't
+// vendored.
+func moreToVendor(result *update.Result) bool {
+	return slices.ContainsFunc(result.Changes, func(change lockfile.Change) bool {
+		switch change.Kind {
+		case lockfile.BundleAdded, lockfile.BundleUpgraded, lockfile.BundleDowngraded, lockfile.BundleReplaced,
+			lockfile.ArtifactAdded, lockfile.ArtifactReplaced:
+			return true
+		}
+		ref, err := model.ParseRef(change.Name)
+		if err != nil {
+			return false
+		}
+		pin := result.Made.Lock.Pin(ref)
+		return pin != nil && pin.From != lockfile.FromStd
+	})
+}
+
+// othersSign reports whether a signature by this user's key would count for none of the items.
+func (c *lockRun) othersSign(lock *paths.Lock, refs []string) bool {
+	own, known := trusts.KnownSigner(lock.App, c.Key)
+	if !known || lock.Trust == nil {
+		return false
+	}
+	named, _ := lock.Trust.Root.Side.Policy.Key(own.Fingerprint())
+	return !slices.ContainsFunc(refs, func(ref string) bool {
+		rule, ok := lock.Trust.Root.Side.Policy.RuleOf(ref)
+		return ok && slices.Contains(rule.Keys, named.Name)
+	})
 }
 
 // signItems signs items before the lock is made. bundles are the bundles of the new lock.
-func (c *lockRun) signItems(ctx context.Context, l *paths.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
+func (c *lockRun) signItems(ctx context.Context, lock *paths.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
 	if c.User {
 		return fault.New(fault.Validation, "--sign signs items of a project").Try("rye sign --all")
 	}
-	key, err := trusts.SigningKey(ctx, l.App, c.Key)
+	key, err := trusts.SigningKey(ctx, lock.App, c.Key)
 	if err != nil {
 		return err
 	}
-	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun,
-		Before: func(ctx context.Context, it *ai.Item) []byte { return update.PinnedBytes(ctx, l.Lock, it.Ref) }}
+	r := &signs.Resigner{App: lock.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun,
+		Before: func(ctx context.Context, it *ai.Item) []byte { return update.PinnedBytes(ctx, lock.Lock, it.Ref) }}
 	r.Open = func(ctx context.Context, a *cli.App) (*spaces.Items, error) {
 		w, err := paths.OpenWorkspace(a)
 		if err != nil {
 			return nil, err
 		}
-		w.Bundles, w.AllowUser = bundles, l.AllowUser
+		w.Bundles, w.AllowUser = bundles, lock.AllowUser
 		return spaces.ItemsOf(ctx, w)
 	}
 	signed, problems, err := r.Sign(ctx, c.Names)
@@ -370,33 +447,33 @@ func changedFiles(ctx context.Context, l *paths.Lock, ref model.Ref) string {
 }
 
 // problem places a problem of the closure: in the item's file, or at a root in rye.yaml if it has no space.
-func problem(l *paths.Lock, p *closure.Problem, severity string) check.Problem {
-	line := check.Problem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
-	line.Code, line.Message = check.Words(p.Err)
-	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {
+func problem(lock *paths.Lock, problem *closure.Problem, severity string) check.Problem {
+	line := check.Problem{Severity: severity, Line: problem.At.Line, Column: problem.At.Column, Field: problem.Field}
+	line.Code, line.Message = check.Words(problem.Err)
+	if gone, ok := errors.AsType[*ai.NotFoundError](problem.Err); ok && len(gone.Near) > 0 {
 		near := "; did you mean " + strings.Join(gone.Near, ", ") + "?"
 		line.Message = strings.TrimSuffix(line.Message, near) + near // the message may end with it already
 	}
-	if p.Ref != (model.Ref{}) {
-		line.Ref = p.Ref.String()
+	if problem.Ref != (model.Ref{}) {
+		line.Ref = problem.Ref.String()
 	}
-	if p.Space == nil {
+	if problem.Space == nil {
 		line.File = workspace.MarkerFile
 		root := line.Ref
-		if nothing, ok := errors.AsType[*closure.NothingError](p.Err); ok {
+		if nothing, ok := errors.AsType[*closure.NothingError](problem.Err); ok {
 			root = nothing.Root
 		}
-		roots := l.Yaml.Roots
-		if severity == check.Error && l.Stands != nil {
-			roots = l.Stands.Roots // the edit won't be written, so use the lines of the file on disk
+		roots := lock.Yaml.Roots
+		if severity == check.Error && lock.Stands != nil {
+			roots = lock.Stands.Roots // the edit won't be written, so use the lines of the file on disk
 		}
 		if i := slices.IndexFunc(roots, func(r ryeyaml.Root) bool { return r.Text == root }); i >= 0 {
 			line.Line, line.Column = roots[i].Line, roots[i].Column
 		}
 	} else {
-		line.Space, line.File = p.Space.Label, p.Path
-		if p.Space.Label == lockfile.FromProject {
-			line.File = path.Join(workspace.MarkerDir, p.Path)
+		line.Space, line.File = problem.Space.Label, problem.Path
+		if problem.Space.Label == lockfile.FromProject {
+			line.File = path.Join(workspace.MarkerDir, problem.Path)
 		}
 	}
 	return line

@@ -22,22 +22,22 @@ type cachedCheck struct {
 }
 
 // cachedAnswer returns the cached answer of --check if nothing has changed since, else nil.
-func (c *lockRun) cachedAnswer(ctx context.Context, a *cli.App) (*LockAnswer, error) {
-	l := c.unread(a)
-	if l == nil {
+func (c *lockRun) cachedAnswer(ctx context.Context, app *cli.App) (*LockAnswer, error) {
+	lock := c.unread(app)
+	if lock == nil {
 		return nil, nil
 	}
-	defer l.Close()
-	c.question = questionOf(ctx, l)
+	defer lock.Close()
+	c.question = questionOf(ctx, lock)
 	b, ok := c.question.Recall(ctx)
 	var cached cachedCheck
 	if !ok || json.Unmarshal(b, &cached) != nil {
 		return nil, ctx.Err()
 	}
 	ans := newLockAnswer(c)
-	ans.File, ans.ID, ans.Warnings = l.LockPath(), cached.ID, cached.Warnings
+	ans.File, ans.ID, ans.Warnings = lock.LockPath(), cached.ID, cached.Warnings
 	ans.Bundles, ans.Pins, ans.Artifacts = cached.Bundles, cached.Pins, cached.Artifacts
-	printWarnings(a, ans.Warnings)
+	printWarnings(app, ans.Warnings)
 	return ans, nil
 }
 
@@ -57,24 +57,24 @@ func questionOf(ctx context.Context, l *paths.Lock) *paths.Question {
 }
 
 // unread returns the lock before it is read. It is nil if that fails: opening the lock then reports the error.
-func (c *lockRun) unread(a *cli.App) *paths.Lock {
-	w := paths.UnreadWorkspace(a)
+func (c *lockRun) unread(app *cli.App) *paths.Lock {
+	workspace := paths.UnreadWorkspace(app)
 	if c.AllowUser { // the cached state doesn't cover the user space
 		return nil
 	}
 	if c.User {
-		s := w.UserSpace()
-		l := &paths.Lock{Lock: w.LockIn(s.Path, s.Path), App: a}
+		s := workspace.UserSpace()
+		l := &paths.Lock{Lock: workspace.LockIn(s.Path, s.Path), App: app}
 		if l.User = true; s.Err != nil {
 			return nil
 		}
 		return l
 	}
-	p, err := w.FindProject()
+	p, err := workspace.FindProject()
 	if err != nil || p.Root == "" {
 		return nil
 	}
-	return &paths.Lock{Lock: w.LockIn(p.Root, p.DotAI()), App: a}
+	return &paths.Lock{Lock: workspace.LockIn(p.Root, p.DotAI()), App: app}
 }
 
 // remember caches that the lock is up to date, with the warnings that the same state always causes. It caches

@@ -25,27 +25,27 @@ type restoreAnswer struct {
 // mostRestored is how many files are printed one by one without --verbose.
 const mostRestored = 100
 
-func (r restoreAnswer) Text(t *cli.Terminal) {
+func (r restoreAnswer) Text(term *cli.Terminal) {
 	verb := cli.DryVerb(r.DryRun, "restored", "would restore")
-	for i, f := range r.Files {
-		if i == mostRestored && !t.Verbose {
-			t.Printf("%s  and %s more; -v shows all\n", verb, fault.Count(int64(len(r.Files)-i), "file"))
+	for i, restoredFile := range r.Files {
+		if i == mostRestored && !term.Verbose {
+			term.Printf("%s  and %s more; -v shows all\n", verb, fault.Count(int64(len(r.Files)-i), "file"))
 			break
 		}
-		if f.Only != "" {
-			t.Printf("%s  %s  %s  only %s\n", verb, f.File, f.Ref, f.Only)
+		if restoredFile.Only != "" {
+			term.Printf("%s  %s  %s  only %s\n", verb, restoredFile.File, restoredFile.Ref, restoredFile.Only)
 			continue
 		}
-		t.Printf("%s  %s  %s\n", verb, f.File, f.Ref)
-		if f.Before != "" && !r.DryRun {
-			t.Note("previous content: %s", f.Before)
+		term.Printf("%s  %s  %s\n", verb, restoredFile.File, restoredFile.Ref)
+		if restoredFile.Before != "" && !r.DryRun {
+			term.Note("previous content: %s", restoredFile.Before)
 		}
 	}
 	if len(r.Files) == 0 && r.Items > 0 && !r.failed {
-		t.Note("%s as locked", fault.Count(int64(r.Items), "item"))
+		term.Note("%s as locked", fault.Count(int64(r.Items), "item"))
 	}
 	for _, l := range r.Left {
-		t.Warn("%s stays: it is not in the lock: %s", l.File, l.Ref)
+		term.Warn("%s stays: it is not in the lock: %s", l.File, l.Ref)
 	}
 }
 
@@ -74,14 +74,14 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // pins returns the pins of the project that the arguments match, each once.
-func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.Pin, err error) {
-	selected := make([]bool, len(l.Old.Pins))
+func (c *restoreRun) pins(ctx context.Context, lock *paths.Lock) (pins []lockfile.Pin, err error) {
+	selected := make([]bool, len(lock.Old.Pins))
 	for _, text := range c.Items {
 		found := false
 		g, globErr := glob.Parse(text)
 		kind, id, _ := strings.Cut(text, ":")
-		for i := range l.Old.Pins {
-			p := &l.Old.Pins[i]
+		for i := range lock.Old.Pins {
+			p := &lock.Old.Pins[i]
 			exact := p.Ref.Kind == kind && p.Ref.ID == id || p.Ref.ID == text
 			if !exact && (globErr != nil || !g.Match(glob.Name{Kind: p.Ref.Kind, ID: p.Ref.ID})) {
 				continue
@@ -89,11 +89,11 @@ func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.P
 			found = true
 			selected[i] = selected[i] || p.From == lockfile.FromProject
 			if exact && p.From != lockfile.FromProject {
-				l.App.Term.Note("%s is from %s: no file of the project has it", text, p.From)
+				lock.App.Term.Note("%s is from %s: no file of the project has it", text, p.From)
 			}
 		}
 		if !found {
-			return nil, paths.NotLocked(ctx, l, text)
+			return nil, paths.NotLocked(ctx, lock, text)
 		}
 	}
 	n := 0
@@ -105,7 +105,7 @@ func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.P
 	pins = make([]lockfile.Pin, 0, n)
 	for i, use := range selected {
 		if use {
-			pins = append(pins, l.Old.Pins[i])
+			pins = append(pins, lock.Old.Pins[i])
 		}
 	}
 	return pins, nil

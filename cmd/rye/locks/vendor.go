@@ -19,9 +19,9 @@ type VendorAnswer struct {
 	failed bool
 }
 
-func (v VendorAnswer) Text(t *cli.Terminal) {
+func (v VendorAnswer) Text(term *cli.Terminal) {
 	for _, p := range v.Problems {
-		t.Printf("%s\n", p)
+		term.Printf("%s\n", p)
 	}
 	if v.failed {
 		return
@@ -33,44 +33,44 @@ func (v VendorAnswer) Text(t *cli.Terminal) {
 	case v.Written > 0 || v.Removed > 0:
 		verb = "vendored"
 	}
-	t.Printf("%s  %s in %s, %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii),
+	term.Printf("%s  %s in %s, %s\n", term.Stdout.Paint(cli.RoleGood, verb, term.Ascii),
 		fault.Count(int64(v.Objects), "object"), fault.Count(int64(v.Files), "file"),
 		cli.ByteSize(float64(v.Bytes)))
 }
 
-func (c *vendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *vendorRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if !c.Check {
-		unlock, err := paths.Alone(ctx, a, false)
+		unlock, err := paths.Alone(ctx, app, false)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 	}
-	l, err := openLocked(a, !c.Check)
+	lock, err := openLocked(app, !c.Check)
 	if f, ok := fault.Find(err); ok && c.Check && (f.Code == fault.NotLocked || f.Code == fault.LockMismatch) {
 		return nil, f.Asked() // like rye lock --check
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
+	defer lock.Close()
 	if c.Check {
-		r, err := restore.CheckVendor(ctx, l.Lock)
+		r, err := restore.CheckVendor(ctx, lock.Lock)
 		if r == nil {
 			return nil, err
 		}
 		for _, path := range r.Foreign {
-			a.Term.Warn("%s was not written by rye and is left alone", path)
+			app.Term.Warn("%s was not written by rye and is left alone", path)
 		}
 		return VendorAnswer{r, err != nil}, err
 	}
-	fetched, err := fetch(ctx, l)
+	fetched, err := fetch(ctx, lock)
 	if err != nil {
 		return nil, err
 	}
-	p := l.App.Progress("vendoring", 0)
+	p := lock.App.Progress("vendoring", 0)
 	defer p.Done()
-	r, err := restore.Vendor(ctx, l.Lock, fetched)
+	r, err := restore.Vendor(ctx, lock.Lock, fetched)
 	if err != nil {
 		return nil, err
 	}

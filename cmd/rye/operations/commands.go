@@ -12,10 +12,10 @@ func Commands() []cli.Command {
 				"approval has not ended. If a thread hands its work over to another, it waits for that one.\n\n" +
 				"Examples:\n\n" +
 				"    rye thread wait acme/deploy-1795000000-k3v9q\n" +
-				"    rye thread wait acme/a-1795000000-k3v9q acme/b-1795000000-r7x2m --timeout 10m\n" +
+				"    rye thread wait acme/a-1795000000-k3v9q acme/b-1795000000-r7x2m \\\n        --timeout 10m\n" +
 				"    rye thread wait --any acme/a acme/b",
 			Aka: []string{"thread join", "wait"},
-			New: func() cli.Runner { return new(waitRun) }, Schema: "thread-wait/1", Output: waited{},
+			New: func() cli.Runner { return new(waitRun) }, Schema: "thread-wait/2", Output: waited{},
 		},
 		{
 			Path: "thread result", Group: "run", Help: "Show what threads returned.",
@@ -26,7 +26,7 @@ func Commands() []cli.Command {
 				"    rye thread result acme/deploy-1795000000-k3v9q\n" +
 				"    rye thread result --json acme/a-1795000000-k3v9q acme/b-1795000000-r7x2m",
 			Aka: []string{"thread results", "thread output"},
-			New: func() cli.Runner { return new(resultRun) }, Schema: "thread-result/1", Output: outcomes{},
+			New: func() cli.Runner { return new(resultRun) }, Schema: "thread-result/2", Output: outcomes{},
 		},
 		{
 			Path: "thread cancel", Group: "run", Help: "End a thread at its next safe point.",
@@ -37,7 +37,7 @@ func Commands() []cli.Command {
 				"    rye thread cancel acme/deploy-1795000000-k3v9q\n" +
 				"    rye thread cancel acme/deploy-1795000000-k3v9q --reason \"wrong branch\"",
 			Aka: []string{"thread stop", "thread abort"},
-			New: func() cli.Runner { return new(cancelRun) }, Schema: "thread-cancel/1", Output: ended{},
+			New: func() cli.Runner { return new(cancelRun) }, Schema: "thread-cancel/2", Output: ended{},
 		},
 		{
 			Path: "thread kill", Group: "run", Help: "End a thread at once, with all it started.",
@@ -48,7 +48,7 @@ func Commands() []cli.Command {
 				"Examples:\n\n" +
 				"    rye thread kill acme/deploy-1795000000-k3v9q",
 			Aka: []string{"thread terminate"},
-			New: func() cli.Runner { return new(killRun) }, Schema: "thread-kill/1", Output: ended{},
+			New: func() cli.Runner { return new(killRun) }, Schema: "thread-kill/2", Output: ended{},
 		},
 		{
 			Path: "thread tree", Group: "run", Help: "Show a thread and the threads that it started.",
@@ -58,7 +58,7 @@ func Commands() []cli.Command {
 				"Examples:\n\n" +
 				"    rye thread tree\n" +
 				"    rye thread tree acme/deploy-1795000000-k3v9q --chain",
-			New: func() cli.Runner { return new(treeRun) }, Schema: "thread-tree/1", Output: forest{},
+			New: func() cli.Runner { return new(treeRun) }, Schema: "thread-tree/2", Output: forest{},
 		},
 		{
 			Path: "thread search", Group: "run", Help: "Search the transcripts of a thread and its chain.",
@@ -68,7 +68,7 @@ func Commands() []cli.Command {
 				"    rye thread search acme/deploy-1795000000-k3v9q rollback\n" +
 				"    rye thread search acme/deploy 'error|failed' --regex --max 5",
 			Aka: []string{"thread grep", "thread find"},
-			New: func() cli.Runner { return new(searchRun) }, Schema: "thread-search/1", Output: found{},
+			New: func() cli.Runner { return new(searchRun) }, Schema: "thread-search/2", Output: found{},
 		},
 	}
 }

@@ -11,7 +11,7 @@ import (
 // This file has rye thread cancel and rye thread kill.
 
 type cancelRun struct {
-	Threads []string `arg:"" name:"thread" complete:"thread" help:"Thread id, or the beginning of one."`
+	Threads []string `arg:"" name:"thread" complete:"active" help:"Thread id, or the beginning of one."`
 	Reason  string   `placeholder:"TEXT" help:"Say in the transcript why."`
 }
 
@@ -20,6 +20,17 @@ type killRun struct{ cancelRun }
 // ended lists the threads that were asked to end.
 type ended struct {
 	Threads []*control.Ended `json:"threads"`
+}
+
+// CompleteActive offers the project's threads that haven't ended.
+func CompleteActive(ctx context.Context, a *cli.App) []cli.Candidate {
+	c, done, err := open(a)
+	if err != nil {
+		return nil
+	}
+	defer done()
+	nodes, _ := c.Active(ctx, "")
+	return cli.Offer(nodes, func(n *control.Node) (string, string) { return n.Thread, n.Status })
 }
 
 func (c *cancelRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

@@ -23,11 +23,11 @@ type forest struct {
 	Threads []*control.Node `json:"threads"`
 }
 
-func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *treeRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.Chain && c.Thread == "" {
 		return nil, fault.New(fault.Validation, "--chain needs a thread").Try("rye thread list")
 	}
-	d, done, err := open(a)
+	d, done, err := open(app)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		a.Term.Note("no such threads")
+		app.Term.Note("no such threads")
 	}
 	return forest{nodes}, nil
 }
@@ -69,11 +69,11 @@ type searchRun struct {
 
 type found struct{ *control.Hits }
 
-func (c *searchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *searchRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.Max < 1 {
 		return nil, fault.New(fault.Validation, "--max must be at least 1")
 	}
-	d, done, err := open(a)
+	d, done, err := open(app)
 	if err != nil {
 		return nil, err
 	}
@@ -83,14 +83,14 @@ func (c *searchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	for _, id := range hits.Damaged {
-		a.Term.Warn("%s is damaged: only the part before the damage was searched: %s", id,
+		app.Term.Warn("%s is damaged: only the part before the damage was searched: %s", id,
 			fault.Command("rye thread verify", id))
 	}
 	switch {
 	case len(hits.Results) == 0:
-		a.Term.Note("no matches")
+		app.Term.Note("no matches")
 	case hits.Truncated:
-		a.Term.Note("stopped after %s; --max shows more", fault.Count(int64(len(hits.Results)), "match"))
+		app.Term.Note("stopped after %s; --max shows more", fault.Count(int64(len(hits.Results)), "match"))
 	}
 	return found{hits}, nil
 }

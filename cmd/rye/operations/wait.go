@@ -19,9 +19,9 @@ import (
 // This file has rye thread wait and rye thread result.
 
 type waitRun struct {
-	Threads []string      `arg:"" name:"thread" complete:"thread" help:"Thread id, or the beginning of one."`
-	Any     bool          `help:"Wait until one of them has ended."`
-	Timeout time.Duration `placeholder:"TIME" help:"Give up after this time, such as 10m."`
+	Threads []string       `arg:"" name:"thread" complete:"thread" help:"Thread id, or the beginning of one."`
+	Any     bool           `help:"Wait until one of them has ended."`
+	Timeout *time.Duration `placeholder:"TIME" help:"Give up after this time, such as 10m."`
 }
 
 // outcomes is the answer of rye thread result: the state and the results of threads.
@@ -32,34 +32,34 @@ type outcomes struct {
 // waited is the answer of rye thread wait: outcomes shown as a table.
 type waited struct{ outcomes }
 
-func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if c.Timeout < 0 {
+func (c *waitRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if c.Timeout != nil && *c.Timeout <= 0 {
 		return nil, fault.New(fault.Validation, "--timeout must be greater than 0")
 	}
-	d, done, err := open(a)
+	controller, done, err := open(app)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	noted := map[string]bool{}
-	how := control.Waiting{Any: c.Any, Timeout: c.Timeout, Show: func(rows []*roster.Thread) {
+	how := control.Waiting{Any: c.Any, Timeout: cli.Value(c.Timeout), Show: func(rows []*roster.Thread) {
 		for _, row := range rows {
 			if row.State == roster.Waiting && !noted[row.ID] {
 				noted[row.ID] = true
-				a.Term.Note("%s waits for an answer: rye approvals", row.ID)
+				app.Term.Note("%s waits for an answer: rye approvals", row.ID)
 			}
 		}
 	}}
-	if a.Term.Live && !a.Term.Quiet {
+	if app.Term.Live && !app.Term.Quiet {
 		began := time.Now()
-		defer live.Draw(a.Term, "")
+		defer live.Draw(app.Term, "")
 		how.Show = func(rows []*roster.Thread) {
 			if since := time.Since(began); since >= cli.ProgressAfter {
-				live.Draw(a.Term, live.Fit(a.Term, progress(rows, since)))
+				live.Draw(app.Term, live.Fit(app.Term, progress(rows, since)))
 			}
 		}
 	}
-	all, err := d.Wait(ctx, c.Threads, how)
+	all, err := controller.Wait(ctx, c.Threads, how)
 	ans := waited{outcomes{Threads: all}}
 	if err != nil {
 		if fault.CodeOf(err) == fault.Timeout {
@@ -119,34 +119,35 @@ func (c *resultRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // Text prints what each thread returned: its outputs, or its result if it has none.
-func (r outcomes) Text(t *cli.Terminal) {
-	for i, o := range r.Threads {
+func (r outcomes) Text(term *cli.Terminal) {
+	for i, snapshot := range r.Threads {
 		indent := ""
 		if len(r.Threads) > 1 {
 			if i > 0 {
-				t.Printf("\n")
+				term.Printf("\n")
 			}
-			t.Printf("%s  %s\n", o.Thread, o.Status)
+			term.Printf("%s  %s\n", snapshot.Thread, snapshot.Status)
 			indent = "  "
 		}
 		switch {
-		case o.Failed != nil:
-			t.Note("%s: %s: %s", o.Thread, o.Status, o.Failed.Message)
-		case o.Status == string(roster.Waiting):
-			t.Note("%s is %s: rye approvals", o.Thread, o.Status)
-		case !o.Ended():
-			t.Note("%s is %s: %s", o.Thread, o.Status, fault.Command("rye thread wait", o.Thread))
+		case snapshot.Failed != nil:
+			term.Note("%s: %s: %s", snapshot.Thread, snapshot.Status, snapshot.Failed.Message)
+		case snapshot.Status == string(roster.Waiting):
+			term.Note("%s is %s: rye approvals", snapshot.Thread, snapshot.Status)
+		case !snapshot.Ended():
+			term.Note("%s is %s: %s", snapshot.Thread, snapshot.Status,
+				fault.Command("rye thread wait", snapshot.Thread))
 		}
-		if len(o.Outputs) == 0 && o.Result.Result != "" {
-			text(t, indent, o.Result.Result)
+		if len(snapshot.Outputs) == 0 && snapshot.Result.Result != "" {
+			text(term, indent, snapshot.Result.Result)
 		}
-		for _, name := range slices.Sorted(maps.Keys(o.Outputs)) {
-			v, ok := o.Outputs[name].(string)
+		for _, name := range slices.Sorted(maps.Keys(snapshot.Outputs)) {
+			v, ok := snapshot.Outputs[name].(string)
 			if !ok {
-				b, _ := json.Marshal(o.Outputs[name])
+				b, _ := json.Marshal(snapshot.Outputs[name])
 				v = string(b)
 			}
-			text(t, indent, name+": "+v)
+			text(term, indent, name+": "+v)
 		}
 	}
 }

@@ -42,9 +42,9 @@ type StatCache struct {
 
 // OpenStatCache opens the stat cache, unless off.
 func OpenStatCache(a *cli.App, off bool) *StatCache {
-	c := &StatCache{Files: a.Count("files"), Read: a.Count("files read")}
+	statCache := &StatCache{Files: a.Count("files"), Read: a.Count("files read")}
 	if off {
-		return c
+		return statCache
 	}
 	path, err := StatCachePath(a)
 	if err == nil {
@@ -52,10 +52,10 @@ func OpenStatCache(a *cli.App, off bool) *StatCache {
 	}
 	if err != nil {
 		a.Term.Warn("no stat cache, every file is read: %v", err)
-		return c
+		return statCache
 	}
-	c.Cache = statcache.Open(path, statcache.Options{})
-	return c
+	statCache.Cache = statcache.Open(path, statcache.Options{})
+	return statCache
 }
 
 // StatCachePath returns the file of the stat cache.

@@ -19,7 +19,7 @@ func Open(a *cli.App, path string) (*os.File, error) {
 	if err := RefuseLinks(a, path); err != nil {
 		return nil, err
 	}
-	f, err := osfile.OpenRegular(path)
+	file, err := osfile.OpenRegular(path)
 	if other, ok := errors.AsType[*fault.Error](err); ok {
 		other.Code = fault.Validation // a directory is the wrong argument, not an unreadable file
 	}
@@ -31,7 +31,7 @@ func Open(a *cli.App, path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := f.Stat()
+	opened, err := file.Stat()
 	if err == nil {
 		var named fs.FileInfo
 		if named, err = os.Lstat(path); err == nil && !os.SameFile(opened, named) {
@@ -39,9 +39,9 @@ func Open(a *cli.App, path string) (*os.File, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, file.Close())
 	}
-	return f, nil
+	return file, nil
 }
 
 // RefuseLinks refuses a path that is a link, or goes through one below the working directory or the project.

@@ -26,8 +26,8 @@ func Healing(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID, do fun
 }
 
 // heal reports whether it has replaced any object of root in the store.
-func heal(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) bool {
-	p, err := Paths(a).FindProject()
+func heal(ctx context.Context, app *cli.App, store *disk.Store, root cas.ID) bool {
+	p, err := Paths(app).FindProject()
 	if err != nil {
 		return false
 	}
@@ -37,13 +37,13 @@ func heal(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) bool {
 		return false
 	}
 	defer v.Close()
-	n, err := s.Heal(ctx, v, root)
+	n, err := store.Heal(ctx, v, root)
 	if err != nil {
-		a.Term.Detail("%s can't be healed from %q: %v", root, FromHere(a, dir), err)
+		app.Term.Detail("%s can't be healed from %q: %v", root, FromHere(app, dir), err)
 		return false
 	}
 	if n > 0 {
-		a.Term.Warn("healed %s in the store from %q", fault.Count(n, "damaged object"), FromHere(a, dir))
+		app.Term.Warn("healed %s in the store from %q", fault.Count(n, "damaged object"), FromHere(app, dir))
 	}
 	return n > 0
 }

@@ -31,18 +31,18 @@ func Short(fingerprint string) string { return fingerprint[:min(12, len(fingerpr
 
 // CheckKeyPlaces refuses to sign while a private key lies in a tree that others receive: the user's own, which a link
 // has put there, or one in the project's .ai/keys, where the first rye could keep keys.
-func CheckKeyPlaces(a *cli.App) error {
-	if tree, dir := keysInTree(a); tree != "" {
+func CheckKeyPlaces(app *cli.App) error {
+	if tree, dir := keysInTree(app); tree != "" {
 		return fault.New(fault.Denied, "the keys are kept in %q, inside of the tree %q", dir, tree).
 			Because("a link leads there from the user space; every copy of the tree has the keys").
 			Try("USER_SPACE=\"$(mktemp -d)\" rye key import "+fault.Quote(filepath.Join(dir, "private_key.pem"))).
 			On("reason", "key-in-tree").On("path", dir)
 	}
-	p, err := Paths(a).OpenProject()
+	p, err := Paths(app).OpenProject()
 	if err != nil {
 		return nil // no project, or another step reports the error
 	}
-	found := privateKeys(a, filepath.Join(p.DotAI(), "keys"))
+	found := privateKeys(app, filepath.Join(p.DotAI(), "keys"))
 	if len(found) == 0 {
 		return nil
 	}
@@ -99,27 +99,27 @@ func privateKeys(a *cli.App, dir string) (found []string) {
 		own = filepath.Join(cli.UserSpace(base).Value, "keys")
 	}
 	searched := 0
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if searched++; searched > maxSearched || len(found) == maxStrays {
 			return fs.SkipAll
 		}
 		switch {
 		case err != nil:
-			if e != nil && e.IsDir() {
+			if entry != nil && entry.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
-		case e.IsDir():
-			if name := e.Name(); name == ".git" || name == "node_modules" || own != "" && sameFile(path, own) {
+		case entry.IsDir():
+			if name := entry.Name(); name == ".git" || name == "node_modules" || own != "" && sameFile(path, own) {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		name := strings.ToLower(e.Name())
+		name := strings.ToLower(entry.Name())
 		likely := filepath.Base(filepath.Dir(path)) == "keys" || strings.HasPrefix(name, "id_") ||
 			strings.HasSuffix(name, ".pem") ||
 			strings.HasSuffix(name, ".key") || strings.HasSuffix(name, ".age")
-		if !likely || !e.Type().IsRegular() {
+		if !likely || !entry.Type().IsRegular() {
 			return nil
 		}
 		if b, err := osfile.ReadSmall(path, maxStray); err == nil && key.IsPrivate(b) {
@@ -178,9 +178,9 @@ func ReadArgument(ctx context.Context, a *cli.App, path string) ([]byte, error) 
 
 // ReadPublic reads a public key: 43 characters, or a file.
 func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error) {
-	p, asText := key.ParsePublic(arg)
+	public, asText := key.ParsePublic(arg)
 	if asText == nil {
-		return p, nil
+		return public, nil
 	}
 	pem, err := ReadArgument(ctx, a, arg)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
@@ -190,9 +190,9 @@ func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error)
 	if err != nil {
 		return key.Public{}, err
 	}
-	p, err = key.ParsePublicPEM(pem)
+	public, err = key.ParsePublicPEM(pem)
 	if err == nil {
-		return p, nil
+		return public, nil
 	}
 	if p, err := key.ParsePublic(strings.TrimSpace(string(pem))); err == nil {
 		return p, nil

@@ -12,21 +12,21 @@ import (
 )
 
 // NotLocked returns the error for a name that isn't in the lock, with similar names and what to do.
-func NotLocked(ctx context.Context, l *Lock, name string) error {
-	f := fault.New(fault.NotFound, "%q is not locked", name).Try("rye tree", "rye lock").On("name", name)
+func NotLocked(ctx context.Context, lock *Lock, name string) error {
+	failure := fault.New(fault.NotFound, "%q is not locked", name).Try("rye tree", "rye lock").On("name", name)
 	var names, similar []string
 	bare := !strings.Contains(name, ":")
-	for i := range l.Old.Pins {
-		ref := l.Old.Pins[i].Ref
+	for i := range lock.Old.Pins {
+		ref := lock.Old.Pins[i].Ref
 		names = append(names, ref.String())
 		if bare && (ref.ID == name || len(suggest.Names(name, []string{ref.ID})) > 0) { // the name lacks its kind
 			similar = append(similar, ref.String())
 		}
 	}
-	for _, b := range l.Old.Bundles {
+	for _, b := range lock.Old.Bundles {
 		names = append(names, b.ID)
 	}
-	for _, a := range l.Old.Artifacts {
+	for _, a := range lock.Old.Artifacts {
 		names = append(names, workspace.PackageName(a))
 	}
 	names = slices.Compact(names) // a version of a package has many files
@@ -34,15 +34,18 @@ func NotLocked(ctx context.Context, l *Lock, name string) error {
 		similar = suggest.Names(name, names)
 	}
 	if slices.Contains(names, name) { // a bundle or a package: callers ask only about items
-		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is locked, but it is not an item", name),
+		failure.Code, failure.Text, failure.Hint = fault.NotFound,
+			fmt.Sprintf("%q is locked, but it is not an item", name),
 			[]string{"rye why " + fault.Quote(name)}
-	} else if in := l.BundleOf(ctx, name); in != "" {
-		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the locked bundle %q, but nothing uses it", in)},
+	} else if in := lock.BundleOf(ctx, name); in != "" {
+		failure.Why, failure.Details["bundle"] = []string{fmt.Sprintf(
+			"it is in the locked bundle %q, but nothing uses it", in)},
 			in
-		f.Hint = []string{"rye add " + fault.Quote(name), "rye show " + fault.Quote(name)}
+		failure.Hint = []string{"rye add " + fault.Quote(name), "rye show " + fault.Quote(name)}
 	} else if len(similar) > 0 {
-		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(similar, ", ") + "?"}, similar
-		f.Hint = f.Hint[:1]
+		failure.Why, failure.Details["did_you_mean"] = []string{"did you mean " + strings.Join(similar, ", ") +
+			"?"}, similar
+		failure.Hint = failure.Hint[:1]
 	}
-	return f
+	return failure
 }

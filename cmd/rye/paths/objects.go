@@ -46,44 +46,45 @@ type object struct {
 }
 
 // Resolve resolves an OBJECT argument. If a digest is stored under several kinds, the first of kinds counts.
-func Resolve(ctx context.Context, s *disk.Store, arg string, kinds ...cas.Kind) (object, error) {
+func Resolve(ctx context.Context, store *disk.Store, arg string, kinds ...cas.Kind) (object, error) {
 	name, path, _ := strings.Cut(strings.TrimPrefix(arg, "blake3:"), ":")
 	if strings.HasPrefix(arg, "blake3:") {
 		name = "blake3:" + name
 	}
-	id, part, err := resolveName(ctx, s, name, kinds)
+	id, part, err := resolveName(ctx, store, name, kinds)
 	if err != nil {
 		return object{}, err
 	}
-	o := object{Id: id, path: path, mode: cas.File, Part: part}
+	found := object{Id: id, path: path, mode: cas.File, Part: part}
 	if id.Kind == cas.TreeKind {
-		o.mode = cas.Dir
+		found.mode = cas.Dir
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "" {
 			continue
 		}
-		if o, err = descend(ctx, s, o, segment); err != nil {
+		if found, err = descend(ctx, store, found, segment); err != nil {
 			return object{}, err
 		}
 	}
-	return o, nil
+	return found, nil
 }
 
 // descend resolves an entry of a tree.
-func descend(ctx context.Context, s *disk.Store, o object, name string) (object, error) {
-	entries, err := ReadTree(ctx, s, o.Id)
+func descend(ctx context.Context, s *disk.Store, parent object, name string) (object, error) {
+	entries, err := ReadTree(ctx, s, parent.Id)
 	if err != nil {
 		return object{}, err
 	}
 	var names []string
 	for _, e := range entries {
 		if e.Name == name {
-			return object{Id: e.ID(), path: o.path, mode: e.Mode, Part: o.Part}, nil
+			return object{Id: e.ID(), path: parent.path, mode: e.Mode, Part: parent.Part}, nil
 		}
 		names = append(names, e.Name)
 	}
-	return object{}, fault.New(fault.NotFound, "the tree %s has no %q", o.Id.Digest.Short(), name).Near(name, names)
+	return object{}, fault.New(fault.NotFound, "the tree %s has no %q", parent.Id.Digest.Short(), name).Near(name,
+		names)
 }
 
 // ReadTree returns the entries of a tree.
@@ -106,37 +107,38 @@ func ReadTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error)
 func NotATree(id cas.ID) *fault.Error { return fault.New(fault.Validation, "%s is not a tree", id) }
 
 // resolveName resolves a name, and reports whether it was the beginning of a digest.
-func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Kind) (id cas.ID, part bool, err error) {
+func resolveName(ctx context.Context, store *disk.Store, name string, kinds []cas.Kind) (id cas.ID, part bool,
+	err error) {
 	if len(kinds) == 0 {
 		kinds = []cas.Kind{cas.TreeKind, cas.Blob, cas.Document}
 	}
 	if d, err := cas.ParseDigest(name); err == nil {
 		for _, k := range kinds {
 			id := cas.ID{Kind: k, Digest: d}
-			if has, err := s.Has(id); has || err != nil {
+			if has, err := store.Has(id); has || err != nil {
 				return id, false, err
 			}
 		}
-		return cas.ID{}, false, noObject(s, name)
+		return cas.ID{}, false, noObject(store, name)
 	}
 	if disk.CheckRefName(name) == nil {
-		id, err := s.Ref(name)
+		id, err := store.Ref(name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return id, false, err
 		}
 	}
 	digits, ok := cas.ParsePrefix(name)
 	if !ok {
-		return cas.ID{}, false, noObject(s, name)
+		return cas.ID{}, false, noObject(store, name)
 	}
-	found, err := s.Find(ctx, digits)
+	found, err := store.Find(ctx, digits)
 	if err != nil {
 		return cas.ID{}, false, err
 	}
 	// The order of kinds decides between objects of one digest, but not between digests.
 	found = slices.DeleteFunc(found, func(id cas.ID) bool { return !slices.Contains(kinds, id.Kind) })
 	if len(found) == 0 {
-		return cas.ID{}, false, noObject(s, name)
+		return cas.ID{}, false, noObject(store, name)
 	}
 	if first := found[0].Digest; !slices.ContainsFunc(found, func(id cas.ID) bool { return id.Digest != first }) {
 		return slices.MinFunc(found, func(x, y cas.ID) int {

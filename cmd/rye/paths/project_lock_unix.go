@@ -17,17 +17,17 @@ import (
 // meanwhile. A missing directory, or a file system without locks, is not locked: writers compare a file once more
 // before replacing it anyway.
 func LockProject(ctx context.Context, dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
+	file, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return func() {}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = osfile.Lock(ctx, f, osfile.Exclusive, osfile.LockWait)
+	err = osfile.Lock(ctx, file, osfile.Exclusive, osfile.LockWait)
 	if err != nil && !errors.Is(err, syscall.EBADF) && !errors.Is(err, syscall.ENOTSUP) &&
 		!errors.Is(err, syscall.ENOLCK) {
 		return nil, err
 	}
-	return func() { f.Close() }, nil
+	return func() { file.Close() }, nil
 }

@@ -49,8 +49,9 @@ func (w *Workspace) AskOfItems(ctx context.Context, command, under string) *Ques
 }
 
 // ask returns the question for a command. It is nil if answers can't be cached.
-func ask(ctx context.Context, a *cli.App, t *trust.Trust, command, under string, trees ...recall.Tree) *Question {
-	dir, err := BundleMemories(a)
+func ask(ctx context.Context, app *cli.App, trusted *trust.Trust, command, under string,
+	trees ...recall.Tree) *Question {
+	dir, err := BundleMemories(app)
 	if err != nil {
 		return nil
 	}
@@ -60,13 +61,13 @@ func ask(ctx context.Context, a *cli.App, t *trust.Trust, command, under string,
 	}
 	sum := cas.Sum([]byte(command + "\x00" + trees[0].Dir))
 	return &Question{recall.Question{
-		Trees: trees, Trust: t.Exam(), File: filepath.Join(dir, hex.EncodeToString(sum[:16])),
+		Trees: trees, Trust: trusted.Exam(), File: filepath.Join(dir, hex.EncodeToString(sum[:16])),
 		Cache: func() (*statcache.Cache, func(files, read int64)) {
-			c := OpenStatCache(a, false)
+			c := OpenStatCache(app, false)
 			return c.Cache, func(files, read int64) {
 				c.Files.Store(files)
 				c.Read.Add(read)
-				c.Finish(ctx, a)
+				c.Finish(ctx, app)
 			}
 		},
 		Under: fmt.Sprintf("%s %s %s", command, program, under),

@@ -16,29 +16,29 @@ import (
 )
 
 // Registry opens the registry or image layout that an argument names. Progress may be nil.
-func Registry(a *cli.App, text string, p *cli.Progress) (*oci.Place, oci.Reference, error) {
+func Registry(app *cli.App, text string, p *cli.Progress) (*oci.Place, oci.Reference, error) {
 	ref, err := oci.ParseReference(text)
 	if err != nil {
 		return nil, ref, err
 	}
-	o := registryOptions(a)
-	o.PlainHTTP, o.Progress = a.Globals.PlainHTTP, p.Add
-	o.Again = func(err error, in time.Duration) { AskedAgain(a, err, in) }
+	options := registryOptions(app)
+	options.PlainHTTP, options.Progress = app.Globals.PlainHTTP, p.Add
+	options.Again = func(err error, in time.Duration) { AskedAgain(app, err, in) }
 	switch {
 	case ref.Dir != "":
-		dir := a.Absolute(cli.Setting{Value: ref.Dir})
+		dir := app.Absolute(cli.Setting{Value: ref.Dir})
 		if dir.Err != nil {
 			return nil, ref, dir.Err
 		}
-		o.Dir = dir.Value
-	case a.IsOffline():
+		options.Dir = dir.Value
+	case app.IsOffline():
 		return nil, ref, fault.New(fault.Offline, "%s is not on this machine, and --offline is set", ref).
 			On("reference", ref.String()).
 			Try("rye bundle pull " + oci.LayoutScheme + "DIR")
 	default:
-		o.Transport = web.New(webOptions(a, false)).Transport()
+		options.Transport = web.New(webOptions(app, false)).Transport()
 	}
-	place, err := oci.Open(ref, o)
+	place, err := oci.Open(ref, options)
 	return place, ref, err
 }
 
@@ -76,12 +76,12 @@ func MirrorSetting(a *cli.App) cli.Setting {
 }
 
 // registryCredential finds credentials: those of rye auth set, else those of docker's configuration.
-func registryCredential(a *cli.App) func(ctx context.Context, host string) (oci.Credential, error) {
+func registryCredential(app *cli.App) func(ctx context.Context, host string) (oci.Credential, error) {
 	return func(ctx context.Context, host string) (oci.Credential, error) {
 		name, err := RegistrySecret(host)
 		if err == nil {
 			var store *secret.Store
-			if store, err = Secrets(a); err != nil {
+			if store, err = Secrets(app); err != nil {
 				return oci.Credential{}, err
 			}
 			value, err := store.Get(ctx, name)
@@ -93,9 +93,9 @@ func registryCredential(a *cli.App) func(ctx context.Context, host string) (oci.
 			}
 		}
 		dir := cli.Setting{}
-		if at := a.Env("DOCKER_CONFIG"); at != "" {
-			dir = a.FromEnv("DOCKER_CONFIG", at)
-		} else if dir = a.Home(); dir.Err == nil {
+		if at := app.Env("DOCKER_CONFIG"); at != "" {
+			dir = app.FromEnv("DOCKER_CONFIG", at)
+		} else if dir = app.Home(); dir.Err == nil {
 			dir.Value = filepath.Join(dir.Value, ".docker")
 		} else {
 			return oci.Credential{}, nil

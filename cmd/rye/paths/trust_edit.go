@@ -29,32 +29,32 @@ type Edit struct {
 }
 
 // EditPolicy changes the root policy: it shows the difference, asks, and writes.
-func EditPolicy(ctx context.Context, a *cli.App, e Edit) (ans TrustChange, err error) {
-	e.Approve = func(c trust.Change) error {
-		if e.Before != nil {
-			e.Before()
+func EditPolicy(ctx context.Context, app *cli.App, edit Edit) (ans TrustChange, err error) {
+	edit.Approve = func(c trust.Change) error {
+		if edit.Before != nil {
+			edit.Before()
 		}
 		if len(c.Changes) == 0 {
-			a.Term.Note("the policy says so already")
+			app.Term.Note("the policy says so already")
 		}
-		if len(c.Changes) == 0 || e.Question == "" || a.Globals.Yes {
+		if len(c.Changes) == 0 || edit.Question == "" || app.Globals.Yes {
 			return nil
 		}
 		for _, line := range c.Changes {
-			a.Term.Say("  ", "%s", []any{line.String()})
+			app.Term.Say("  ", "%s", []any{line.String()})
 		}
 		ans.shown = true
-		return a.Confirm(ctx, e.Question)
+		return app.Confirm(ctx, edit.Question)
 	}
-	ans.Change, err = Paths(a).EditPolicy(ctx, a.Now(), e.Edit)
+	ans.Change, err = Paths(app).EditPolicy(ctx, app.Now(), edit.Edit)
 	if err != nil {
 		return TrustChange{}, err
 	}
 	if ans.Unsigned {
-		a.Term.Warn("the policy is no longer signed: sign it again")
+		app.Term.Warn("the policy is no longer signed: sign it again")
 	}
 	if len(ans.Changes) > 0 {
-		a.Term.Note("wrote %q", ans.Policy)
+		app.Term.Note("wrote %q", ans.Policy)
 	}
 	return ans, nil
 }

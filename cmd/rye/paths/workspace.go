@@ -38,7 +38,7 @@ func (l *Lock) Close() {
 }
 
 // Options returns the workspace options for this command line.
-func Options(a *cli.App) workspace.Options {
+func Options(app *cli.App) workspace.Options {
 	say := func(show func(string, ...any)) func(string, error) {
 		return func(what string, err error) {
 			if err == nil {
@@ -50,18 +50,18 @@ func Options(a *cli.App) workspace.Options {
 				what += ": "
 			}
 			if what += f.Text; len(f.Hint) > 0 {
-				what += "; " + a.Globals.Placed(f.Hint[0])
+				what += "; " + app.Globals.Placed(f.Hint[0])
 			}
 			show("%s", what)
 		}
 	}
 	return workspace.Options{
-		Now: a.Now, Offline: a.IsOffline(), PlainHTTP: a.Globals.PlainHTTP, Show: fromHere(a),
-		Warn: say(a.Term.Warn), Detail: say(a.Term.Detail),
-		Extractors: func(ignored []*ai.ItemError) { WarnExtractors(a, ignored) },
-		Retried:    func(err error, in time.Duration) { AskedAgain(a, err, in) },
-		Git:        session.Git(MachineHost(a)),
-		OCI:        registryOptions(a),
+		Now: app.Now, Offline: app.IsOffline(), PlainHTTP: app.Globals.PlainHTTP, Show: fromHere(app),
+		Warn: say(app.Term.Warn), Detail: say(app.Term.Detail),
+		Extractors: func(ignored []*ai.ItemError) { WarnExtractors(app, ignored) },
+		Retried:    func(err error, in time.Duration) { AskedAgain(app, err, in) },
+		Git:        session.Git(MachineHost(app)),
+		OCI:        registryOptions(app),
 	}
 }
 
@@ -83,7 +83,7 @@ func (w *Workspace) Finder(ctx context.Context) *find.Finder {
 
 // Find finds the bundle that an argument names; without one, the project's only bundle.
 func (w *Workspace) Find(ctx context.Context, text string) (*find.Found, error) {
-	if text == "" && w.Root.Root == "" {
+	if text == "" && w.Workspace.Finder().Project == "" { // neither a project nor a plugin
 		_, err := w.OpenProject()
 		return nil, fault.Of(cmp.Or(err, workspace.ErrNoProject)).Try("rye bundle list --all")
 	}
@@ -144,7 +144,7 @@ func MachineHost(a *cli.App) env.Host {
 }
 
 // WarnExtractors warns about ignored extractors, once for each reason.
-func WarnExtractors(a *cli.App, all []*ai.ItemError) {
+func WarnExtractors(app *cli.App, all []*ai.ItemError) {
 	reasons := make([]string, len(all))
 	more := map[string]int{}
 	for i, w := range all {
@@ -155,9 +155,9 @@ func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 		n := more[reasons[i]] - 1
 		switch {
 		case n > 0:
-			a.Term.Warn("extractors: %s; and %d more", fault.Of(w).Text, n)
+			app.Term.Warn("extractors: %s; and %d more", fault.Of(w).Text, n)
 		case n == 0:
-			a.Term.Warn("extractors: %s", fault.Of(w).Text)
+			app.Term.Warn("extractors: %s", fault.Of(w).Text)
 		}
 		more[reasons[i]] = 0
 	}

@@ -41,51 +41,51 @@ type prunedThread struct {
 	Digest  cas.Digest `json:"digest,omitzero"`
 }
 
-func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	before, err := audits.ParsePast("--keep", c.Keep, a.Now())
+func (c *threadPruneRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	before, err := audits.ParsePast("--keep", c.Keep, app.Now())
 	if err != nil {
 		return nil, err
 	}
-	state := a.Dir(cli.StatePlace)
+	state := app.Dir(cli.StatePlace)
 	if state.Err != nil {
 		return nil, state.Err
 	}
-	var f roster.Filter
+	var filter roster.Filter
 	if !c.All {
-		p, err := paths.Paths(a).FindProject()
+		p, err := paths.Paths(app).FindProject()
 		if err != nil {
 			return nil, err
 		}
-		f.Root = p.Root
+		filter.Root = p.Root
 	}
-	keys, err := audits.AuditKeys(ctx, a, session.AuditIn(state.Value), nil)
+	keys, err := audits.AuditKeys(ctx, app, session.AuditIn(state.Value), nil)
 	if err != nil {
 		return nil, err
 	}
-	rows, money := thread.Local(state.Value, a.Now)
+	rows, money := thread.Local(state.Value, app.Now)
 	defer money.Shut()
 	defer rows.Close()
-	all, err := control.Tidy(ctx, rows, money, f, a.Now())
+	all, err := control.Tidy(ctx, rows, money, filter, app.Now())
 	if err != nil {
 		return nil, err
 	}
-	release, done := releases(a)
+	release, done := releases(app)
 	defer done()
-	r, err := control.Prune(ctx, control.PruneOptions{Roster: rows, Ledger: money, Rows: all,
-		Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun,
+	pruned, err := control.Prune(ctx, control.PruneOptions{Roster: rows, Ledger: money, Rows: all,
+		Keys: audits.PublicKeys(keys), Before: before, Now: app.Now(), DryRun: c.DryRun,
 		Release: release, Confirm: func(ctx context.Context, what *control.Pruned) error {
-			return confirm(ctx, a, what)
+			return confirm(ctx, app, what)
 		}})
 	if err != nil {
 		return nil, err
 	}
 	ans := threadPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Pruned: []prunedThread{},
-		Kept: slices.Concat([]control.Kept{}, r.Kept), Bytes: r.Bytes}
-	for _, t := range r.Pruned {
+		Kept: slices.Concat([]control.Kept{}, pruned.Kept), Bytes: pruned.Bytes}
+	for _, t := range pruned.Pruned {
 		p := t.Pruned
 		ans.Pruned = append(ans.Pruned, prunedThread{t.ID, string(t.State), t.Project.Root, p.Spend, p.Line, p.Digest})
 	}
-	return ans, c.unverified(a, r.Kept)
+	return ans, c.unverified(app, pruned.Kept)
 }
 
 // confirm shows what would be pruned, and asks. --yes answers.

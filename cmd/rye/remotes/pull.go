@@ -43,15 +43,15 @@ func (c *bundlePullRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	return signs.Meet(ctx, a, "", c.Signer, func() (cli.Answer, error) { return c.pull(ctx, a) })
 }
 
-func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, v, err := c.Open(ctx, a)
+func (c *bundlePullRun) pull(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	workspace, vouching, err := c.Open(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	p := a.Progress("pulling", 0)
-	defer p.Done()
-	place, ref, err := paths.Registry(a, c.From, p)
+	defer workspace.Close()
+	progress := app.Progress("pulling", 0)
+	defer progress.Done()
+	place, ref, err := paths.Registry(app, c.From, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -64,23 +64,23 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 		}
 		name = ref.Tag
 	}
-	r, err := remote.Open(ctx, place, name, v.Options)
+	source, err := remote.Open(ctx, place, name, vouching.Options)
 	if err != nil {
 		return nil, err
 	}
-	if p != nil {
-		p.Total.Store(r.Bytes)
+	if progress != nil {
+		progress.Total.Store(source.Bytes)
 	}
-	store, err := b.OpenStore(true)
+	store, err := workspace.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
-	space, needs, err := v.Space(ctx, b, r.FileList)
+	space, needs, err := vouching.Space(ctx, workspace, source.FileList)
 	if err != nil {
 		return nil, err
 	}
-	v.Options.Needs, v.Options.Closed = needs, c.Closed
-	spool, err := paths.Spool(a)
+	vouching.Options.Needs, vouching.Options.Closed = needs, c.Closed
+	spool, err := paths.Spool(app)
 	if err != nil {
 		return nil, err
 	}
@@ -88,25 +88,26 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 	if ref.Digest != "" {
 		tag = "" // the digest decides, so the tag may go back to an older version
 	}
-	report, err := r.Take(ctx, tag, remote.Pull{Store: store, Spool: spool, Verify: v.Options, Journal: space.Journal,
-		Now: a.Now})
+	report, err := source.Take(ctx, tag, remote.Pull{Store: store, Spool: spool, Verify: vouching.Options,
+		Journal: space.Journal,
+		Now:     app.Now})
 	if err != nil {
 		return nil, err
 	}
-	for _, why := range r.Left {
-		a.Term.Note("%s", why)
+	for _, why := range source.Left {
+		app.Term.Note("%s", why)
 	}
-	if err := c.signatures(ctx, a, b, report.Bundle, v); err != nil {
+	if err := c.signatures(ctx, app, workspace, report.Bundle, vouching); err != nil {
 		return nil, err
 	}
-	ref.Digest = r.Image.Digest
-	return bundlePulled{report.BundleID, report.Version, report.ID.String(), fmt.Sprint(ref), r.Image.Digest,
+	ref.Digest = source.Image.Digest
+	return bundlePulled{report.BundleID, report.Version, report.ID.String(), fmt.Sprint(ref), source.Image.Digest,
 		len(report.Bundle.Files), len(report.Vouched), report.Bytes}, nil
 }
 
 // signatures takes what others have signed into the manifest of the project's bundle, if that is the pulled one.
-func (c *bundlePullRun) signatures(ctx context.Context, a *cli.App, b *paths.Workspace, pulled *bundle.Bundle,
-	v *spaces.Vouching) error {
+func (c *bundlePullRun) signatures(ctx context.Context, app *cli.App, b *paths.Workspace, pulled *bundle.Bundle,
+	vouching *spaces.Vouching) error {
 	if b.Root.Root == "" {
 		return nil
 	}
@@ -121,9 +122,9 @@ func (c *bundlePullRun) signatures(ctx context.Context, a *cli.App, b *paths.Wor
 	if err != nil || found.Where != find.InProject {
 		return err
 	}
-	changed, err := (&cosign.Change{Bundle: found, Verify: v.Options}).Take(ctx, pulled.Signatures)
+	changed, err := (&cosign.Change{Bundle: found, Verify: vouching.Options}).Take(ctx, pulled.Signatures)
 	if changed && err == nil {
-		a.Term.Note("its signatures are in the manifest of the project's %s too", found.ID)
+		app.Term.Note("its signatures are in the manifest of the project's %s too", found.ID)
 	}
 	return err
 }

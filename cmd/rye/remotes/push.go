@@ -36,18 +36,18 @@ func (p bundlePushed) Text(t *cli.Terminal) {
 		cli.ByteSize(float64(p.Sent)), cli.ByteSize(float64(p.Reused)))
 }
 
-func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *bundlePushRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.To == "" { // a single argument is the reference
 		c.Bundle, c.To = "", c.Bundle
 	}
-	b, err := paths.OpenWorkspace(a)
+	workspace, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	p := a.Progress("pushing", 0)
-	defer p.Done()
-	place, ref, err := paths.Registry(a, c.To, p)
+	defer workspace.Close()
+	progress := app.Progress("pushing", 0)
+	defer progress.Done()
+	place, ref, err := paths.Registry(app, c.To, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -55,36 +55,36 @@ func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		return nil, fault.New(fault.Validation, "%s: a push names a tag, not a digest", ref).
 			On("reference", ref.String())
 	}
-	l, err := b.Find(ctx, c.Bundle)
+	found, err := workspace.Find(ctx, c.Bundle)
 	if err == nil {
-		err = l.NeedV2()
+		err = found.NeedV2()
 	}
 	if err != nil {
 		return nil, err
 	}
-	switch l.Where {
+	switch found.Where {
 	case find.InBinary:
 		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be pushed",
 			find.LibraryID).On("reason", "builtin")
 	case find.InArchive:
 		return nil, fault.New(fault.Validation, "%q is an archive: a push takes a bundle of the project or the store",
-			l.Place).
+			found.Place).
 			Try("rye bundle import " + fault.Quote(c.Bundle))
 	}
-	if err := l.Read(ctx); err != nil {
+	if err := found.Read(ctx); err != nil {
 		return nil, err
 	}
-	if p != nil {
-		p.Total.Store(l.Bundle.Bytes)
+	if progress != nil {
+		progress.Total.Store(found.Bundle.Bytes)
 	}
 	// A push keeps a few large buffers. With the usual percentage, garbage could double the memory that they need.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	done, err := remote.Push(ctx, place, cmp.Or(ref.Tag, remote.Tag(l.Bundle.Version)), l.Bundle, l.Files,
-		signs.SignerKeys(a, l.Bundle.Signatures)...)
+	done, err := remote.Push(ctx, place, cmp.Or(ref.Tag, remote.Tag(found.Bundle.Version)), found.Bundle, found.Files,
+		workspace.Journal(), app.Now(), signs.SignerKeys(app, found.Bundle.Signatures)...)
 	if err != nil {
-		return nil, l.Changed(err)
+		return nil, found.Changed(err)
 	}
 	ref.Tag, ref.Digest = done.Tag, done.Digest
-	return bundlePushed{l.Bundle.BundleID, l.Bundle.Version, done.ID.String(), fmt.Sprint(ref), done.Digest,
+	return bundlePushed{found.Bundle.BundleID, found.Bundle.Version, done.ID.String(), fmt.Sprint(ref), done.Digest,
 		done.Layers, done.Sent, done.Reused}, nil
 }

@@ -29,21 +29,21 @@ func Data(schema string, ans any) ([]byte, error) {
 // Fault returns the line that --json prints for a fault. Its details are the answer and its schema, if there is an
 // answer, and then the fault's own details.
 func Fault(f *fault.Error, schema string, ans any) ([]byte, error) {
-	e := f.Object()
+	object := f.Object()
 	if ans != nil {
 		data, err := dataOf(schema, ans)
 		if err == nil {
-			data, err = extend(data, e.Details.(map[string]any))
+			data, err = extend(data, object.Details.(map[string]any))
 		}
 		if err != nil {
 			return nil, err
 		}
-		e.Details = data
+		object.Details = data
 	}
 	return Encode(struct {
 		Success bool         `json:"success"`
 		Error   fault.Object `json:"error"`
-	}{false, e})
+	}{false, object})
 }
 
 // dataOf marshals an answer, which is an object, with its schema as the first member.
@@ -66,30 +66,30 @@ func dataOf(schema string, ans any) (json.RawMessage, error) {
 	return append(data, object[1:]...), nil
 }
 
-// fillLists makes each nil slice below v empty: a list is never null in JSON, and other packages may leave it nil.
-func fillLists(v reflect.Value) {
-	switch v.Kind() {
+// fillLists makes each nil slice below value empty: a list is never null in JSON, and other packages may leave it nil.
+func fillLists(value reflect.Value) {
+	switch value.Kind() {
 	case reflect.Pointer:
-		if !v.IsNil() {
-			fillLists(v.Elem())
+		if !value.IsNil() {
+			fillLists(value.Elem())
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			t := v.Type().Field(i)
+		for i := range value.NumField() {
+			t := value.Type().Field(i)
 			if tag := t.Tag.Get("json"); (t.IsExported() || t.Anonymous) && tag != "-" &&
 				!strings.Contains(tag, "omitzero") {
-				fillLists(v.Field(i))
+				fillLists(value.Field(i))
 			}
 		}
 	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
+		if value.Type().Elem().Kind() == reflect.Uint8 {
 			return // bytes are a string in JSON
 		}
-		if v.IsNil() {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		if value.IsNil() {
+			value.Set(reflect.MakeSlice(value.Type(), 0, 0))
 		}
-		for i := range v.Len() {
-			fillLists(v.Index(i))
+		for i := range value.Len() {
+			fillLists(value.Index(i))
 		}
 	}
 }

@@ -20,27 +20,28 @@ import (
 
 // door asks about the one call of rye exec, or the calls of a graph of rye run. --yes approves them. Without a
 // terminal the call files a request, and the same command later finds the answer.
-func door(a *cli.App, s *Opened) *consent.Door {
-	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
-		if a.Globals.Yes && !q.Separate {
+func door(app *cli.App, s *Opened) *consent.Door {
+	return &consent.Door{Approve: func(ctx context.Context, question *consent.Question) (*consent.Approval, error) {
+		if app.Globals.Yes && !question.Separate {
 			return &consent.Approval{By: "--yes"}, nil
 		}
-		d, requests, err := approval.At(s.Session, a.Now, approval.Exec)
+		controller, requests, err := approval.At(s.Session, app.Now, approval.Exec)
 		if err != nil {
 			return nil, err
 		}
 		s.also = append(s.also, requests) // closed with the session, because the call is made later
-		d.NoWait, d.Command = true, a.With()
-		if a.CanAsk() {
-			d.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
-				live.Question(a, q)
-				line, err := a.Ask(ctx, "run it?", "[y/N]")
+		controller.NoWait, controller.Command = true, app.With()
+		if app.CanAsk() {
+			controller.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer,
+				error) {
+				live.Question(app, q)
+				line, err := app.Ask(ctx, "run it?", "[y/N]")
 				return approval.Answer{Yes: line == "y" || line == "yes", By: q.Principal, Through: "terminal"}, err
 			}
 		}
-		got, err := d.Approve(ctx, q, "")
-		if errors.Is(err, approval.ErrWaits) && !q.Separate {
-			err = fault.Of(err).Try(a.With("--yes"))
+		got, err := controller.Approve(ctx, question, "")
+		if errors.Is(err, approval.ErrWaits) && !question.Separate {
+			err = fault.Of(err).Try(app.With("--yes"))
 		}
 		return got, err
 	}}
@@ -62,18 +63,18 @@ func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign toolcal
 }
 
 // signer returns the function that signs items at a model's request. It is nil unless the user allowed that.
-func signer(a *cli.App, v *live.View, flag trusts.KeyFlag, allowed bool) toolcall.Sign {
+func signer(app *cli.App, view *live.View, flag trusts.KeyFlag, allowed bool) toolcall.Sign {
 	if !allowed {
 		return nil
 	}
 	return func(ctx context.Context, thread string, ref model.Ref) (_ map[string]any, err error) {
-		if !a.CanAsk() {
+		if !app.CanAsk() {
 			return nil, fault.New(fault.Approval, "no terminal to ask whether %q may be signed",
 				ref).On("ref", ref.String()).
 				Try(fault.Command("rye sign", ref.String()))
 		}
 		var s *signing.Signed
-		v.Ask(func() { s, err = signs.SignAsked(ctx, a, flag, "thread "+thread, ref.String()) })
+		view.Ask(func() { s, err = signs.SignAsked(ctx, app, flag, "thread "+thread, ref.String()) })
 		if err != nil {
 			return nil, err
 		}

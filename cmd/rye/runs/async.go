@@ -26,17 +26,17 @@ import (
 // This file runs a thread in another process. detach starts the process with --async; detached is what runs there.
 
 // detach starts the thread in another process and returns when that process has begun it.
-func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (cli.Answer, error) {
+func (c *runRun) detach(ctx context.Context, app *cli.App, opened *Opened, ref model.Ref) (cli.Answer, error) {
 	for flag, isSet := range map[string]bool{"--write": c.Write, "--allow-sign": c.AllowSign} {
 		if isSet {
 			return nil, fault.New(fault.Validation,
 				"--async and %s can't be combined: a thread in the background can't ask you", flag)
 		}
 	}
-	job := &toolcall.Job{Thread: roster.NewID(ref.ID, a.Now())}
+	job := &toolcall.Job{Thread: roster.NewID(ref.ID, app.Now())}
 	pairs := slices.Concat(c.Input, c.Param)
 	if c.Inputs == "-" || slices.ContainsFunc(pairs, func(p string) bool { return strings.HasSuffix(p, "=@-") }) {
-		text, err := io.ReadAll(cli.Cancellable(ctx, a.Stdin))
+		text, err := io.ReadAll(cli.Cancellable(ctx, app.Stdin))
 		if err != nil {
 			return nil, err
 		}
@@ -54,18 +54,18 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			args = append(args, flag+"="+value)
 		}
 	}
-	for flag, isSet := range map[string]bool{"--no-wait": c.NoWait, "--yes": a.Globals.Yes} {
+	for flag, isSet := range map[string]bool{"--no-wait": c.NoWait, "--yes": app.Globals.Yes} {
 		if isSet {
 			args = append(args, flag)
 		}
 	}
 	args = append(args, modeFlags(session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked ||
 		c.Frozen})...)
-	command, err := detachedCommand(a, ref, args)
+	command, err := detachedCommand(app, ref, args)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.Threads(), filepath.FromSlash(job.Thread))
+	dir := filepath.Join(opened.Threads(), filepath.FromSlash(job.Thread))
 	word, err := toolcall.StartDetached(ctx, command, dir, job)
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func modeFlags(m session.Mode) (flags []string) {
 }
 
 // detachedCommand returns the command that runs this program for a detached thread, with the same places and flags.
-func detachedCommand(a *cli.App, ref model.Ref, args []string) (c proc.Command, err error) {
-	g := a.Globals
+func detachedCommand(app *cli.App, ref model.Ref, args []string) (command proc.Command, err error) {
+	g := app.Globals
 	all := []string{"run", "--detached"}
 	for i, isSet := range []bool{g.Offline, g.PlainHTTP, g.Debug} {
 		if isSet {
@@ -97,18 +97,18 @@ func detachedCommand(a *cli.App, ref model.Ref, args []string) (c proc.Command, 
 		if path == "" {
 			continue
 		}
-		at := a.Absolute(cli.Setting{Value: path, Origin: flag})
+		at := app.Absolute(cli.Setting{Value: path, Origin: flag})
 		if at.Err != nil {
-			return c, at.Err
+			return command, at.Err
 		}
 		all = append(all, flag+"="+at.Value)
 	}
-	wd, err := a.Getwd()
+	wd, err := app.Getwd()
 	if err != nil {
-		return c, err
+		return command, err
 	}
 	all = append(append(all, args...), "--", ref.String())
-	return proc.Command{Path: paths.Session(a).Self, Args: all, Env: a.Environ, Dir: wd}, nil
+	return proc.Command{Path: paths.Session(app).Self, Args: all, Env: app.Environ, Dir: wd}, nil
 }
 
 // A detachedRun is the job of a process that detach has started. out is read by the process that started this one.
@@ -119,31 +119,31 @@ type detachedRun struct {
 }
 
 // detached runs the job that standard input describes.
-func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	job, err := toolcall.ReceiveJob(a.Stdin)
+func (c *runRun) detached(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	job, err := toolcall.ReceiveJob(app.Stdin)
 	if err != nil {
 		return nil, err
 	}
 	if job.Child == nil {
-		if err := nested.Denied("run", nested.Thread(a.Env)); err != nil {
+		if err := nested.Denied("run", nested.Thread(app.Env)); err != nil {
 			return nil, err
 		}
 	}
-	out, ok := a.Host.Stdout.Writer.(io.WriteCloser)
+	out, ok := app.Host.Stdout.Writer.(io.WriteCloser)
 	if !ok {
 		return nil, fault.New(fault.Unknown, "standard output can't be closed")
 	}
 	d := &detachedRun{job: job, out: out}
-	a.Stdin = strings.NewReader(job.Stdin)
-	a.Args = slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "--detached" })
-	ans, err := c.run(ctx, a, d)
+	app.Stdin = strings.NewReader(job.Stdin)
+	app.Args = slices.DeleteFunc(slices.Clone(app.Args), func(arg string) bool { return arg == "--detached" })
+	ans, err := c.run(ctx, app, d)
 	if err != nil && !d.reported {
 		o := fault.Of(err).Object()
 		d.reported = true
 		_ = toolcall.Tell(out, &toolcall.Word{Error: &o})
 	}
 	if r, ok := ans.(runAnswer); ok {
-		a.Term.Note("%s", strings.TrimSpace(r.Status+"\n"+r.Result.Result))
+		app.Term.Note("%s", strings.TrimSpace(r.Status+"\n"+r.Result.Result))
 	}
 	return nil, err
 }
@@ -161,8 +161,8 @@ func (d *detachedRun) inherit(ctx context.Context, s *Opened) error {
 	return err
 }
 
-// start prepares s for the job and reports on out when the thread has begun.
-func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.Start,
+// start prepares start for the job and reports on out when the thread has begun.
+func (d *detachedRun) start(ctx context.Context, in *session.Session, start *thread.Start,
 	now time.Time) (_ context.Context, err error) {
 	if c := d.job.Child; c != nil {
 		k, err := in.Kernel()
@@ -170,22 +170,22 @@ func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.
 			return nil, err
 		}
 		var inputs map[string]any
-		if s.Above, inputs, err = d.job.Take(k.Machine.Public(), s.Directive, in.Set(), now); err != nil {
+		if start.Above, inputs, err = d.job.Take(k.Machine.Public(), start.Directive, in.Set(), now); err != nil {
 			return nil, err
 		}
-		s.Inputs, s.Model, s.Limits = params.Values(inputs), c.Model, c.Limits
+		start.Inputs, start.Model, start.Limits = params.Values(inputs), c.Model, c.Limits
 	}
 	own, err := in.Own(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.ID = d.job.Thread
-	s.Began = func(l limits.Set) error {
+	start.ID = d.job.Thread
+	start.Began = func(l limits.Set) error {
 		toolcall.Bound(ctx, cancel, own.Memory, own.Processes, l.Duration)
 		d.reported = true
 		// ignore an error: the thread runs even if its starter has ended
-		_ = toolcall.Tell(d.out, &toolcall.Word{Thread: s.ID, Process: os.Getpid()})
+		_ = toolcall.Tell(d.out, &toolcall.Word{Thread: start.ID, Process: os.Getpid()})
 		return nil
 	}
 	return ctx, nil

@@ -48,7 +48,7 @@ func Commands(functions func(*cli.App) function.Functions,
 				"    rye run acme/review -i topic=parser --async\n" +
 				"    rye run acme/review --model high --json\n" +
 				"    rye run rye/agent/create_tool -i id=acme/count -i purpose=wordcount --write",
-			New: func() cli.Runner { return &runRun{lock: lock} }, Schema: "run/1", Output: runAnswer{},
+			New: func() cli.Runner { return &runRun{lock: lock} }, Schema: "run/2", Output: runAnswer{},
 		},
 		{
 			Path: "test", Group: "run", Help: "Run the examples of tools and the recordings of directives.",
@@ -83,10 +83,10 @@ func ThreadCommands() []cli.Command {
 				"with TEXT. It may do at most what the old one could, and has what is left of its limits.\n\n" +
 				"Examples:\n\n" +
 				"    rye thread resume acme/deploy-1795000000-k3v9q\n" +
-				"    rye thread resume acme/deploy-1795000000-k3v9q --limit turns=40 --limit spend=2\n" +
-				"    rye thread resume acme/deploy-1795000000-k3v9q --message \"Now do the same for staging.\"",
+				"    rye thread resume acme/deploy-1795000000-k3v9q --limit turns=40 \\\n        --limit spend=2\n" +
+				"    rye thread resume acme/deploy-1795000000-k3v9q \\\n        --message \"Now do the same for staging.\"",
 			Aka: []string{"thread continue"},
-			New: func() cli.Runner { return new(resumeRun) }, Schema: "thread-resume/1", Output: runAnswer{},
+			New: func() cli.Runner { return new(resumeRun) }, Schema: "thread-resume/2", Output: runAnswer{},
 		},
 		{
 			Path: "thread handoff", Group: "run", Help: "Hand the work of a thread over to a new one.",
@@ -96,8 +96,8 @@ func ThreadCommands() []cli.Command {
 				"--message says what to do next.\n\n" +
 				"Examples:\n\n" +
 				"    rye thread handoff acme/deploy-1795000000-k3v9q\n" +
-				"    rye thread handoff acme/deploy-1795000000-k3v9q --message \"Only the tests are left.\"",
-			New: func() cli.Runner { return new(handoffRun) }, Schema: "thread-handoff/1", Output: runAnswer{},
+				"    rye thread handoff acme/deploy-1795000000-k3v9q \\\n        --message \"Only the tests are left.\"",
+			New: func() cli.Runner { return new(handoffRun) }, Schema: "thread-handoff/2", Output: runAnswer{},
 		},
 		{
 			Path: "thread replay", Group: "run", Help: "Run a thread again from its record and compare.",

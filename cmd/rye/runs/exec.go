@@ -35,13 +35,13 @@ import (
 )
 
 type execRun struct {
-	Ref     string        `arg:"" complete:"ref" help:"Tool to run."`
-	Param   []string      `short:"p" placeholder:"NAME=VALUE" sep:"none" complete:"tool-input" help:"Parameter, converted by the tool's schema (repeatable)."`
-	Params  string        `placeholder:"JSON" help:"Parameters as a JSON object, @FILE or - (standard input)."`
-	DryRun  bool          `help:"Show what would run; start nothing."`
-	Timeout time.Duration `placeholder:"TIME" help:"Shorten the tool's time limit, such as 30s."`
-	Receipt string        `placeholder:"FILE" complete:"file" help:"Write the signed receipt to FILE."`
-	Sink    string        `placeholder:"WHERE" help:"Stream output to raw:PATH, jsonl:PATH, null, ws://… or wss://…."`
+	Ref     string         `arg:"" complete:"tool|path" help:"Tool to run."`
+	Param   []string       `short:"p" placeholder:"NAME=VALUE" sep:"none" complete:"tool-input" help:"Parameter, converted by the tool's schema (repeatable)."`
+	Params  string         `placeholder:"JSON" help:"Parameters as a JSON object, @FILE or - (standard input)."`
+	DryRun  bool           `help:"Show what would run; start nothing."`
+	Timeout *time.Duration `placeholder:"TIME" help:"Shorten the tool's time limit, such as 30s."`
+	Receipt string         `placeholder:"FILE" complete:"file" help:"Write the signed receipt to FILE."`
+	Sink    string         `placeholder:"WHERE" help:"Stream output to raw:PATH, jsonl:PATH, null, ws://… or wss://…."`
 	mode
 
 	to     sink.Target
@@ -54,61 +54,62 @@ type execAnswer struct {
 	shown bool // the tool's output was shown while it ran
 }
 
-func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	ref, err := c.ref(ctx, a)
+func (c *execRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	ref, err := c.ref(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.check(a); err != nil {
+	if err := c.check(app); err != nil {
 		return nil, err
 	}
-	var s *Opened
-	var p *exec.Plan
+	var opened *Opened
+	var plan *exec.Plan
 	// Only what comes before the tool starts may be repeated.
-	if _, err := signs.Meet(ctx, a, "", nil, func() (cli.Answer, error) {
-		s, p, err = c.prepare(ctx, a, ref)
+	if _, err := signs.Meet(ctx, app, "", nil, func() (cli.Answer, error) {
+		opened, plan, err = c.prepare(ctx, app, ref)
 		return nil, err
 	}); err != nil {
 		return nil, err
 	}
-	defer s.Close()
-	defer p.Close()
-	if p.Damage != nil {
-		a.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", p.Damage)
+	defer opened.Close()
+	defer plan.Close()
+	if plan.Damage != nil {
+		app.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", plan.Damage)
 	}
-	ans := &execAnswer{Report: session.NewReport(p)}
+	ans := &execAnswer{Report: session.NewReport(plan)}
 	if c.DryRun {
-		return ans, ans.AddPlan(p)
+		return ans, ans.AddPlan(plan)
 	}
-	return c.call(ctx, a, s, p, ans)
+	return c.call(ctx, app, opened, plan, ans)
 }
 
 // prepare opens a session and prepares the call. The caller closes both.
-func (c *execRun) prepare(ctx context.Context, a *cli.App, ref model.Ref) (*Opened, *exec.Plan, error) {
-	s, err := c.open(ctx, a)
+func (c *execRun) prepare(ctx context.Context, app *cli.App, ref model.Ref) (*Opened, *exec.Plan, error) {
+	opened, err := c.open(ctx, app)
 	if err != nil {
 		return nil, nil, err
 	}
-	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.readParams(a), Dry: c.DryRun, Door: door(a, s)}
+	call := &exec.Call{Ref: ref, Timeout: cli.Value(c.Timeout), Params: c.readParams(app), Dry: c.DryRun,
+		Door: door(app, opened)}
 	if c.Receipt != "" {
-		dirs, err := audits.Dirs(a)
+		dirs, err := audits.Dirs(app)
 		if err != nil {
-			s.Close()
+			opened.Close()
 			return nil, nil, err
 		}
 		c.nested.Dir, call.Keep = dirs.Receipts, c.nested.Keep
 	}
-	p, err := s.Prepare(ctx, call)
+	p, err := opened.Prepare(ctx, call)
 	if err != nil {
-		s.Close()
-		return nil, nil, Reworded(a, err)
+		opened.Close()
+		return nil, nil, Reworded(app, err)
 	}
-	return s, p, nil
+	return opened, p, nil
 }
 
 // check refuses, before the tool runs, what would fail only afterwards.
 func (c *execRun) check(a *cli.App) error {
-	if c.Timeout < 0 {
+	if c.Timeout != nil && *c.Timeout <= 0 {
 		return fault.New(fault.Validation, "--timeout must be greater than 0")
 	}
 	if err := c.target(a); err != nil || c.Receipt == "" {
@@ -160,34 +161,36 @@ func (c *execRun) target(a *cli.App) (err error) {
 }
 
 // call runs a prepared plan, writes the receipt, and returns the error of a call that failed.
-func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
+func (c *execRun) call(ctx context.Context, app *cli.App, opened *Opened, plan *exec.Plan,
+	ans *execAnswer) (cli.Answer, error) {
 	// If the reader of the output goes away, the next write fails and ends the tool. It must not end rye before the
 	// end of the call is logged.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)
-	out := openSink(a)
-	ans.shown = !a.Term.Json
+	out := openSink(app)
+	ans.shown = !app.Term.Json
 	stream, err := sink.Opener{}.Open(ctx, c.to)
 	if err != nil {
 		return nil, err
 	}
 	out.sink = stream
-	r, err := p.Run(ctx, out)
+	result, err := plan.Run(ctx, out)
 	out.flush()
 	writeErr := out.writeErr
 	if stream != nil {
 		writeErr = cmp.Or(stream.Close(), writeErr)
 	}
-	if logged := s.Close(); logged != nil && err == nil {
+	if logged := opened.Close(); logged != nil && err == nil {
 		err = logged
 	}
-	if r == nil {
+	if result == nil {
 		return nil, err
 	}
-	ans.AddResult(r)
-	if c.Receipt != "" && r.Receipt != nil {
-		if err := osfile.WriteFile(c.Receipt, 0o644, true, osfile.BytesOf(r.Receipt)); errors.Is(err, fs.ErrExist) {
+	ans.AddResult(result)
+	if c.Receipt != "" && result.Receipt != nil {
+		if err := osfile.WriteFile(c.Receipt, 0o644, true, osfile.BytesOf(result.Receipt)); errors.Is(err,
+			fs.ErrExist) {
 			return ans, c.receiptThere() // created after check
 		} else if err = cmp.Or(err, c.nested.Err()); err != nil {
 			return ans, err
@@ -196,11 +199,11 @@ func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan,
 	if err != nil {
 		return ans, err
 	}
-	warnWeak(a, p, r)
-	if writeErr != nil && (r.Status == record.OK || r.Ended == "cancelled" && ctx.Err() == nil) {
+	warnWeak(app, plan, result)
+	if writeErr != nil && (result.Status == record.OK || result.Ended == "cancelled" && ctx.Err() == nil) {
 		return ans, writeErr
 	}
-	f := c.callFault(a, p, r)
+	f := c.callFault(app, plan, result)
 	if f == nil {
 		return ans, nil
 	}
@@ -279,62 +282,83 @@ func CallFault(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error {
 }
 
 // callFault returns the error of a call that was made, or nil if it succeeded.
-func (c *execRun) callFault(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error {
-	if r.Status == record.OK {
+func (c *execRun) callFault(app *cli.App, plan *exec.Plan, result *exec.Result) *fault.Error {
+	if result.Status == record.OK {
 		return nil
 	}
-	ref := p.Chain[0].Item.Ref.String()
+	ref := plan.Chain[0].Item.Ref.String()
 	show := fault.Command("rye show", ref)
-	f := fault.New(fault.Code(r.Code), "%q failed", ref).On("ref", ref).On("call", r.ID)
-	switch f.Code {
+	failure := fault.New(fault.Code(result.Code), "%q failed", ref).On("ref", ref).On("call", result.ID)
+	switch failure.Code {
 	case fault.Timeout:
-		f.Text = fmt.Sprintf("%q was stopped after %s, with all that it had started", ref,
-			r.Duration.Round(time.Millisecond))
-		if c.Timeout == 0 || r.Duration < c.Timeout {
-			f.Because("the limit is " + p.Action.Limit(r.Ended)).Try(show)
+		failure.Text = fmt.Sprintf("%q was stopped after %s, with all that it had started", ref,
+			result.Duration.Round(time.Millisecond))
+		if c.Timeout == nil || result.Duration < *c.Timeout {
+			failure.Because("the limit is " + plan.Action.Limit(result.Ended)).Try(show)
 		} else {
-			f.Because(fmt.Sprintf("the limit is --timeout %s", c.Timeout))
+			failure.Because(fmt.Sprintf("the limit is --timeout %s", *c.Timeout))
 		}
 	case fault.Cancelled:
-		f.Text = fmt.Sprintf("%q was interrupted", ref)
+		failure.Text = fmt.Sprintf("%q was interrupted", ref)
 	case fault.Resource:
-		f.Text = fmt.Sprintf("%q was stopped: it exceeded a limit: %s", ref, r.Ended)
-		f.On("limit", r.Ended).Because("the limit is " + p.Action.Limit(r.Ended)).Try(show)
+		failure.Text = fmt.Sprintf("%q was stopped: it exceeded a limit: %s", ref, result.Ended)
+		failure.On("limit", result.Ended).Because("the limit is " + plan.Action.Limit(result.Ended)).Try(show)
 	case fault.Validation:
-		f.Text, f.Exit = fmt.Sprintf("the result of %q doesn't match its output schema", ref), fault.ExitNo
-		for _, problem := range r.Problems {
-			f.Because(problem.String())
+		failure.Text, failure.Exit = fmt.Sprintf("the result of %q doesn't match its output schema", ref), fault.ExitNo
+		for _, problem := range result.Problems {
+			failure.Because(problem.String())
 		}
-		return f
+		return failure
 	default:
 		switch {
-		case r.Signal != "":
-			f.Text += " with the signal " + r.Signal
-		case r.Exit != 0:
-			f.Text += fmt.Sprintf(" with the status %d", r.Exit)
+		case result.Signal != "":
+			failure.Text += " with the signal " + result.Signal
+		case result.Exit != 0:
+			failure.Text += fmt.Sprintf(" with the status %d", result.Exit)
 		}
 	}
-	if r.Failure == "" {
-		return f
+	if result.Failure == "" {
+		return failure
 	}
-	f.On("reason", r.Failure)
+	failure.On("reason", result.Failure)
 	// Without an exit status or a signal there was no process that could have printed the reason.
-	lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
-	if a.Term.Json || answered(r.Value) || r.Exit == 0 && r.Signal == "" {
-		f.Because(lines[max(0, len(lines)-fault.MaxLines):]...)
-	} else if len(r.Denied) > 0 { // the first line is the sandbox's
-		f.Because(lines[0])
+	lines := strings.Split(strings.TrimRight(result.Failure, "\n"), "\n")
+	if app.Term.Json || answered(result.Value) || result.Exit == 0 && result.Signal == "" {
+		failure.Because(lines[max(0, len(lines)-fault.MaxLines):]...)
+	} else if len(result.Denied) > 0 || len(result.Asides) > 0 || strings.HasPrefix(result.Failure, result.Closed) &&
+		result.Closed != "" { // the first lines are the sandbox's
+		failure.Because(lines[:min(max(1, len(result.Asides)), len(lines), fault.MaxLines)]...)
 	}
-	if len(r.Denied) > 0 {
-		f.Try(fault.Command("rye exec", ref) + " --dry-run")
-	} else if blocked().MatchString(r.Failure) {
-		f.Because("the sandbox may have refused this: --dry-run lists what the tool may read, write and reach").
+	if refused := len(result.Denied) > 0 || blocked().MatchString(result.Failure); refused && plan.Shim != nil {
+		explainShim(app, failure, plan)
+	} else if len(result.Denied) > 0 {
+		failure.Try(fault.Command("rye exec", ref) + " --dry-run")
+	} else if refused {
+		failure.Because("the sandbox may have refused this: --dry-run lists what the tool may read, write and reach").
 			Try(fault.Command("rye exec", ref) + " --dry-run")
-		if p.Stranger {
-			f.Try("rye docs policy")
+		if plan.Stranger {
+			failure.Try("rye docs policy")
 		}
 	}
-	return f
+	return failure
+}
+
+// explainShim says why a program of a version manager can't start, and what starts one.
+func explainShim(app *cli.App, failure *fault.Error, plan *exec.Plan) {
+	shim := plan.Shim
+	failure.Because(fmt.Sprintf("the %s in PATH is %s, a script of a version manager", shim.Name, shim.Path),
+		"it starts another program, by files that the sandbox doesn't let it read")
+	switch {
+	case shim.Past == "":
+		failure.Try("rye docs runtimes") // which has the types of env_config that ask a version manager
+	case plan.Action.Programs[shim.Name].Path == "": // a script of the chain names it
+		failure.Because("one that needs no manager is " + shim.Past).
+			Try("PATH=" + fault.Quote(filepath.Dir(shim.Past)) + ":$PATH " + fault.Command("rye", app.Args...))
+	default:
+		failure.Because("one that needs no manager is "+shim.Past+"; on every machine an item finds it by",
+			fmt.Sprintf(`command: "${RYE_PROGRAM}" and env_config: {interpreter: {type: system_binary, binary: %s, `+
+				`var: RYE_PROGRAM}}`, shim.Name)).Try("rye docs runtimes")
+	}
 }
 
 // answered reports whether a tool gives the reason in its answer; any other reason was printed to standard error
@@ -355,37 +379,38 @@ var blocked = sync.OnceValue(func() *regexp.Regexp {
 // shortDigest shortens a digest for people who compare it.
 func shortDigest(d cas.Digest) string { return "blake3:" + d.Short() }
 
-func (x execAnswer) Text(t *cli.Terminal) {
+func (x execAnswer) Text(term *cli.Terminal) {
 	if x.Plan == nil {
 		if !x.shown {
-			t.Printf("%s\n", string(x.Result))
+			term.Printf("%s\n", string(x.Result))
 		}
 		return
 	}
-	t.Printf("%s  %s\n", x.Ref, shortDigest(x.Digest))
+	term.Printf("%s  %s\n", x.Ref, shortDigest(x.Digest))
 	rows := [][]string{}
 	for i, l := range x.Chain {
 		rows = append(rows, []string{strings.Repeat("  ", i) + l.Ref, l.Space, shortDigest(l.Digest),
 			strings.Join(audits.ShortAll(l.Signers), ", ")})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 	list := func(name string, items []string) {
-		t.Printf("%-12s %s\n", name, cmp.Or(strings.Join(items, ", "), "nothing"))
+		term.Printf("%-12s %s\n", name, cmp.Or(strings.Join(items, ", "), "nothing"))
 	}
-	t.Printf("\n%-12s %s\n%-12s %s\n", "parameters", string(x.Plan.Params), "config", string(x.Plan.Config))
+	term.Printf("\n%-12s %s\n%-12s %s\n", "parameters", string(x.Plan.Params), "config", string(x.Plan.Config))
 	list("sets", x.Plan.Set)
 	need := "what this machine has"
 	if x.Sandbox.Need != floor.None.String() {
 		need = "at least " + x.Sandbox.Need
 	}
-	t.Printf("%-12s %s\n", "sandbox", need)
+	term.Printf("%-12s %s\n", "sandbox", need)
 	list("reads", x.Plan.Read)
 	list("writes", x.Plan.Write)
 	if x.Plan.Undecided {
-		t.Printf("%-12s Python chooses them when it starts\n", "packages")
+		term.Printf("%-12s Python chooses them when it starts\n", "packages")
 	}
+	term.Printf("%-12s %s\n", "risk", model.RiskText(x.Risk, x.Derived))
 	if x.Plan.Asks != "" {
-		t.Printf("%-12s needed: %s\n", "approval", x.Plan.Asks)
+		term.Printf("%-12s needed: %s\n", "approval", x.Plan.Asks)
 	}
 	list("network", x.Grants.Network)
 	list("may", x.Grants.Permissions)
@@ -394,13 +419,13 @@ func (x execAnswer) Text(t *cli.Terminal) {
 		list("withheld", x.Grants.Withheld)
 	}
 	for _, q := range x.Unpinned {
-		t.Printf("%-12s %s  %s\n", "unpinned", q.Path, shortDigest(q.Digest))
+		term.Printf("%-12s %s  %s\n", "unpinned", q.Path, shortDigest(q.Digest))
 	}
 	for _, q := range x.Packages {
-		t.Printf("%-12s %s  %s\n", "package", q.Name, shortDigest(q.Digest))
+		term.Printf("%-12s %s  %s\n", "package", q.Name, shortDigest(q.Digest))
 	}
 	for _, q := range x.Pinned {
-		t.Printf("%-12s %s  %s\n", "pinned", q.Path, shortDigest(q.Digest))
+		term.Printf("%-12s %s  %s\n", "pinned", q.Path, shortDigest(q.Digest))
 	}
-	t.Note("nothing was started")
+	term.Note("nothing was started")
 }

@@ -28,13 +28,17 @@ func CheckProviders(ctx context.Context, a *cli.App) paths.Finding {
 	}
 	var ready, rest []string
 	hint := ""
-	for _, c := range all {
-		if len(c.Lacks) == 0 {
-			ready = append(ready, c.Ref.ID)
-			continue
-		}
+	for _, candidate := range all {
 		var lacks []string
-		for _, l := range c.Lacks {
+		if len(candidate.Lacks) == 0 {
+			at, listening := candidate.Listening(ctx)
+			if listening {
+				ready = append(ready, candidate.Ref.ID)
+				continue
+			}
+			lacks = append(lacks, "nothing listens at "+at)
+		}
+		for _, l := range candidate.Lacks {
 			var why []string
 			if l.Unset {
 				why = append(why, "not set")
@@ -45,11 +49,11 @@ func CheckProviders(ctx context.Context, a *cli.App) paths.Finding {
 			}
 			lacks = append(lacks, l.Secret+" is "+strings.Join(why, " and "))
 		}
-		rest = append(rest, c.Ref.ID+": "+strings.Join(lacks, ", "))
+		rest = append(rest, candidate.Ref.ID+": "+strings.Join(lacks, ", "))
 	}
 	f := paths.Good("ready: %s", strings.Join(ready, ", "))
-	if len(ready) == 0 {
-		f = paths.Finding{Status: paths.StatusWarn, Detail: "none is ready", Hint: hint}
+	if len(ready) == 0 { // no warning: only rye run needs a model
+		f = paths.Finding{Status: paths.StatusOK, Detail: "none is ready", Hint: hint}
 	}
 	if len(rest) > 0 {
 		f.Detail += "; not ready: " + strings.Join(rest, "; ")

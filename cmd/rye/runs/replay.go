@@ -21,7 +21,7 @@ import (
 // This file has rye thread replay, and the replay of recordings for rye test.
 
 type replayRun struct {
-	Thread   string `arg:"" complete:"thread" help:"Thread id, directory, export or recording."`
+	Thread   string `arg:"" complete:"thread|path" help:"Thread id, directory, export or recording."`
 	Pinned   bool   `help:"Replay under the lock that the thread began with."`
 	Unlocked bool   `help:"Run without a lock (refused in CI)."`
 }
@@ -34,18 +34,18 @@ func (r replayAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *replayRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, done, err := threads.OpenRecord(ctx, a, c.Thread)
+func (c *replayRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	dir, done, err := threads.OpenRecord(ctx, app, c.Thread)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	s, err := Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked})
+	s, err := Open(ctx, app, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked})
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	engine, err := openEngine(a, s.Session, session.Mode{})
+	engine, err := openEngine(app, s.Session, session.Mode{})
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +58,10 @@ func (c *replayRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	r, err := engine.PlayBack(ctx, dir)
 	if err != nil {
-		return nil, Reworded(a, err)
+		return nil, Reworded(app, err)
 	}
 	if d := r.Difference; d != nil {
-		return replayAnswer{r}, d.Fault().Asked()
+		return replayAnswer{r}, d.Fault().Answer()
 	}
 	return replayAnswer{r}, nil
 }
@@ -90,21 +90,21 @@ func readAll(f ai.File) (all []recordingFile) {
 }
 
 // play replays a directive from its recordings and adds the results to tool.
-func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f candidate, tool *testTool) error {
-	it, err := s.Item(ctx, f.ref)
+func (c *testRun) play(ctx context.Context, app *cli.App, s *Opened, candidate candidate, tool *testTool) error {
+	it, err := s.Item(ctx, candidate.ref)
 	if err != nil {
 		return err
 	}
 	tool.Digest = it.Raw.String()
-	engine, err := openEngine(a, s.Session, session.Mode{})
+	engine, err := openEngine(app, s.Session, session.Mode{})
 	if err != nil {
 		return err
 	}
 	defer engine.Close()
-	for i := range f.recordings {
-		e := testExample{Name: f.recordings[i].name, Passed: true}
-		began := a.Now()
-		r, err := f.recordings[i].play(ctx, engine)
+	for i := range candidate.recordings {
+		testExample := testExample{Name: candidate.recordings[i].name, Passed: true}
+		began := app.Now()
+		r, err := candidate.recordings[i].play(ctx, engine)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -113,16 +113,17 @@ func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f candidate, 
 		}
 		if err != nil {
 			failed := fault.Of(err)
-			e.Passed, e.Code, e.Why = false, string(failed.Code), append([]string{failed.Text}, failed.Why...)
+			testExample.Passed, testExample.Code, testExample.Why = false, string(failed.Code),
+				append([]string{failed.Text}, failed.Why...)
 		}
-		e.DurationMS = a.Now().Sub(began).Milliseconds()
-		tool.Examples = append(tool.Examples, e)
+		testExample.DurationMS = app.Now().Sub(began).Milliseconds()
+		tool.Examples = append(tool.Examples, testExample)
 	}
 	return nil
 }
 
 // play replays a thread from a recording in a temporary directory.
-func (f *recordingFile) play(ctx context.Context, e *thread.Engine) (*replay.Played, error) {
+func (f *recordingFile) play(ctx context.Context, engine *thread.Engine) (*replay.Played, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -138,5 +139,5 @@ func (f *recordingFile) play(ctx context.Context, e *thread.Engine) (*replay.Pla
 	if err := replay.RestoreRecording(dir, events); err != nil {
 		return nil, err
 	}
-	return e.PlayBack(ctx, dir)
+	return engine.PlayBack(ctx, dir)
 }

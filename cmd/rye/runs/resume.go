@@ -36,35 +36,35 @@ func (c *handoffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.resumeRun.Run(ctx, a)
 }
 
-func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *resumeRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	mode := session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked}
-	s, err := Open(ctx, a, mode)
+	opened, err := Open(ctx, app, mode)
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
-	engine, err := openEngine(a, s.Session, mode)
+	defer opened.Close()
+	engine, err := openEngine(app, opened.Session, mode)
 	if err != nil {
 		return nil, err
 	}
 	defer engine.Close()
-	v := live.Watch(a, c.Events)
+	v := live.Watch(app, c.Events)
 	defer v.End()
-	approver, err := s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign))
+	approver, err := opened.approver(app, v, c.Allow, signer(app, v, c.KeyFlag, c.AllowSign))
 	if err != nil {
 		return nil, err
 	}
 	live := v.Live()
-	controller := &control.Controller{Roster: engine.Roster, Ledger: engine.Ledger, Now: a.Now,
+	controller := &control.Controller{Roster: engine.Roster, Ledger: engine.Ledger, Now: app.Now,
 		Root: filepath.Dir(filepath.Dir(engine.Dir))}
 	r, err := resume.Go(ctx, engine, controller, &resume.Order{Thread: c.Thread, Message: c.Message,
 		Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
 	if err == nil {
-		by := &thread.Attendance{NoWait: c.NoWait, Waits: waits(a)}
+		by := &thread.Attendance{NoWait: c.NoWait, Waits: waits(app)}
 		r.Result, err = engine.Follow(ctx, r.Result, by, &thread.Resume{Approver: approver, Live: live})
 	}
 	if err != nil {
-		return nil, Reworded(a, thread.Unfinished(r.Result, err))
+		return nil, Reworded(app, thread.Unfinished(r.Result, err))
 	}
 	return runAnswer{Result: *r.Result, Carried: r.From, shown: live.Text != nil}, r.Failure()
 }

@@ -29,7 +29,7 @@ import (
 )
 
 type runRun struct {
-	Ref       string   `arg:"" complete:"directive" help:"Directive or graph (tool:ID) to run."`
+	Ref       string   `arg:"" complete:"run" help:"Directive or graph (tool:ID) to run."`
 	Input     []string `short:"i" placeholder:"NAME=VALUE" sep:"none" complete:"directive-input" help:"Input, converted by the directive's declaration (repeatable)."`
 	Param     []string `short:"p" sep:"none" hidden:"" help:"Same as -i."`
 	Inputs    string   `placeholder:"JSON" help:"Inputs as a JSON object, @FILE or - (standard input)."`
@@ -58,34 +58,34 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // run runs the directive or graph. job is set in a process that another one started with detach.
-func (c *runRun) run(ctx context.Context, a *cli.App, job *detachedRun) (cli.Answer, error) {
-	ref, err := c.ref(a)
+func (c *runRun) run(ctx context.Context, app *cli.App, job *detachedRun) (cli.Answer, error) {
+	ref, err := c.ref(app)
 	if err != nil {
 		return nil, err
 	}
 	if c.Frozen {
-		a.Globals.Offline = true
+		app.Globals.Offline = true
 	}
-	var s *Opened
-	if _, err := signs.Meet(ctx, a, "", nil, func() (cli.Answer, error) {
-		s, err = c.openTrusted(ctx, a, ref)
+	var opened *Opened
+	if _, err := signs.Meet(ctx, app, "", nil, func() (cli.Answer, error) {
+		opened, err = c.openTrusted(ctx, app, ref)
 		return nil, err
 	}); err != nil {
 		return nil, err
 	}
-	defer s.Close()
-	if err := job.inherit(ctx, s); err != nil {
+	defer opened.Close()
+	if err := job.inherit(ctx, opened); err != nil {
 		return nil, err
 	}
-	graph, err := graphOf(ctx, a, s, ref)
+	graph, err := graphOf(ctx, app, opened, ref)
 	if err != nil {
 		return nil, err
 	}
-	by := &thread.Attendance{Graph: graph, Door: door(a, s), NoWait: c.NoWait, Waits: waits(a)}
-	ans, err := c.start(ctx, a, s, &thread.Start{Directive: ref}, by, job)
+	by := &thread.Attendance{Graph: graph, Door: door(app, opened), NoWait: c.NoWait, Waits: waits(app)}
+	ans, err := c.start(ctx, app, opened, &thread.Start{Directive: ref}, by, job)
 	if err != nil && ref.String() != c.Ref {
-		if tool, bad := s.Item(ctx, model.Ref{Kind: "tool", ID: ref.ID}); bad == nil {
-			err = graphview.Meant(a, err, tool)
+		if tool, bad := opened.Item(ctx, model.Ref{Kind: "tool", ID: ref.ID}); bad == nil {
+			err = graphview.Meant(app, err, tool)
 		}
 	}
 	return ans, err
@@ -110,23 +110,23 @@ func (c *runRun) mode() session.Mode {
 
 // start runs a thread in this process, or with --async in another one.
 func (c *runRun) start(
-	ctx context.Context, a *cli.App, s *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
+	ctx context.Context, app *cli.App, s *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
 ) (cli.Answer, error) {
 	if c.Async {
-		return c.detach(ctx, a, s, start.Directive)
+		return c.detach(ctx, app, s, start.Directive)
 	}
 	if c.Write {
-		if err := c.writable(ctx, a, s, start.Directive); err != nil {
+		if err := c.writable(ctx, app, s, start.Directive); err != nil {
 			return nil, err
 		}
 	}
-	r, err := c.attend(ctx, a, s, start, by, job)
+	r, err := c.attend(ctx, app, s, start, by, job)
 	if r == nil {
 		return nil, err
 	}
 	ans := runAnswer{Result: *r, shown: start.Live.Text != nil}
 	if c.Write && r.Error == nil {
-		ans.Written, err = c.write(ctx, a, r)
+		ans.Written, err = c.write(ctx, app, r)
 		return ans, err
 	}
 	return ans, errors.Join(r.Failure(), err)
@@ -134,21 +134,21 @@ func (c *runRun) start(
 
 // attend runs a thread and shows its progress.
 func (c *runRun) attend(
-	ctx context.Context, a *cli.App, s *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
+	ctx context.Context, app *cli.App, opened *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
 ) (*thread.Result, error) {
-	engine, err := openEngine(a, s.Session, c.mode())
+	engine, err := openEngine(app, opened.Session, c.mode())
 	if err != nil {
 		return nil, err
 	}
 	defer engine.Close()
-	v := live.Watch(a, c.Events)
+	v := live.Watch(app, c.Events)
 	defer v.End()
-	if start.Approver, err = s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign)); err != nil {
+	if start.Approver, err = opened.approver(app, v, c.Allow, signer(app, v, c.KeyFlag, c.AllowSign)); err != nil {
 		return nil, err
 	}
-	start.Inputs, start.Model, start.Limits, start.Live = c.readInputs(a), c.Model, c.Limit, v.Live()
+	start.Inputs, start.Model, start.Limits, start.Live = c.readInputs(app), c.Model, c.Limit, v.Live()
 	if record, replay := strings.CutPrefix(c.Model, "replay:"); replay {
-		dir, done, err := threads.OpenRecord(ctx, a, record)
+		dir, done, err := threads.OpenRecord(ctx, app, record)
 		if err != nil {
 			return nil, err
 		}
@@ -156,13 +156,13 @@ func (c *runRun) attend(
 		start.Model, start.Replay = "", dir
 	}
 	if job != nil {
-		if ctx, err = job.start(ctx, s.Session, start, a.Now()); err != nil {
+		if ctx, err = job.start(ctx, opened.Session, start, app.Now()); err != nil {
 			return nil, err
 		}
 	}
 	r, err := engine.RunAttended(ctx, start, by)
 	if err != nil {
-		err = Reworded(a, err)
+		err = Reworded(app, err)
 	}
 	return r, err
 }
@@ -197,18 +197,18 @@ func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 }
 
 // graphOf returns the graph, or nil for a directive. It refuses other tools, which rye exec runs.
-func graphOf(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (*ai.Item, error) {
+func graphOf(ctx context.Context, app *cli.App, s *Opened, ref model.Ref) (*ai.Item, error) {
 	if ref.Kind != "tool" {
 		return nil, nil
 	}
 	it, err := s.Item(ctx, ref)
 	switch {
 	case err != nil && fault.CodeOf(err) != fault.NotFound && fault.CodeOf(err) != fault.ToolNotFound:
-		return nil, Reworded(a, err)
+		return nil, Reworded(app, err)
 	case err == nil && graph.Is(it.Model.Tool):
 		return it, nil
 	}
-	return nil, graphview.NoGraph(a, ref)
+	return nil, graphview.NoGraph(app, ref)
 }
 
 // readInputs returns a function that reads the inputs of the command line by a schema.
@@ -239,16 +239,16 @@ type runAnswer struct {
 }
 
 // Text prints the outputs. Without outputs it prints the result, unless the user has seen it already.
-func (r runAnswer) Text(t *cli.Terminal) {
+func (r runAnswer) Text(term *cli.Terminal) {
 	if r.Process != 0 {
-		t.Printf("%s\n", r.Thread)
+		term.Printf("%s\n", r.Thread)
 		return
 	}
 	if !r.shown && len(r.Outputs) == 0 && r.Result.Result != "" {
-		t.Printf("%s\n", r.Result.Result)
+		term.Printf("%s\n", r.Result.Result)
 	}
 	if r.Written != nil {
-		r.Written.Text(t)
+		r.Written.Text(term)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Outputs)) {
@@ -257,6 +257,6 @@ func (r runAnswer) Text(t *cli.Terminal) {
 			b, _ := json.Marshal(r.Outputs[name])
 			text = string(b)
 		}
-		t.Printf("%s: %s\n", name, text)
+		term.Printf("%s: %s\n", name, text)
 	}
 }

@@ -42,24 +42,24 @@ func (c *mode) open(ctx context.Context, a *cli.App) (*Opened, error) {
 }
 
 // Open opens a session of the project. Its functions are those that tools may call.
-func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
-	o := paths.Session(a)
-	o.Mode = m
-	o.Functions = func(s *session.Session) function.Functions {
+func Open(ctx context.Context, app *cli.App, m session.Mode) (*Opened, error) {
+	options := paths.Session(app)
+	options.Mode = m
+	options.Functions = func(s *session.Session) function.Functions {
 		all := agenttools.Functions(s)
 		maps.Copy(all, catalog.Functions(s))
-		maps.Copy(all, toolFunctions(a))
-		maps.Copy(all, operations.Functions(a, func() (*thread.Engine, error) { return openEngine(a, s, m) }))
+		maps.Copy(all, toolFunctions(app))
+		maps.Copy(all, operations.Functions(app, func() (*thread.Engine, error) { return openEngine(app, s, m) }))
 		return all
 	}
-	w, err := paths.OpenWorkspace(a)
+	w, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
 	}
-	s, err := session.Open(ctx, w.Workspace, o)
+	s, err := session.Open(ctx, w.Workspace, options)
 	if err != nil {
 		w.Close()
-		return nil, Reworded(a, err)
+		return nil, Reworded(app, err)
 	}
 	return &Opened{Session: s, close: w.Close}, nil
 }
@@ -74,28 +74,29 @@ func (o *Opened) Close() error {
 }
 
 // Reworded rewrites a session's error for this command line: its hints repeat all arguments.
-func Reworded(a *cli.App, err error) error {
-	f, ok := fault.Find(err)
+func Reworded(app *cli.App, err error) error {
+	failure, ok := fault.Find(err)
 	if !ok {
 		return err
 	}
-	if slices.Contains(a.Args, "--frozen") {
-		f.Text = strings.ReplaceAll(f.Text, "--locked", "--frozen")
+	if slices.Contains(app.Args, "--frozen") {
+		failure.Text = strings.ReplaceAll(failure.Text, "--locked", "--frozen")
 	}
 	modes := []string{"--dev", "--pinned", "--unlocked"}
-	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool {
+	args := slices.DeleteFunc(slices.Clone(app.Args), func(arg string) bool {
 		return slices.Contains(modes, arg) || arg == "--locked" || arg == "--frozen"
 	})
-	if !slices.Contains(a.Args, "exec") && !slices.Contains(a.Args, "test") { // no other command has --dev
-		f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool { return strings.HasSuffix(hint, " --dev") })
+	if !slices.Contains(app.Args, "exec") && !slices.Contains(app.Args, "test") { // no other command has --dev
+		failure.Hint = slices.DeleteFunc(failure.Hint,
+			func(hint string) bool { return strings.HasSuffix(hint, " --dev") })
 	}
-	for i, hint := range f.Hint {
+	for i, hint := range failure.Hint {
 		flag := hint[strings.LastIndexByte(hint, ' ')+1:]
 		if strings.HasPrefix(hint, "rye exec ") && slices.Contains(modes, flag) {
-			f.Hint[i] = "rye " + cli.JoinArgs(append(slices.Clone(args), flag))
+			failure.Hint[i] = "rye " + cli.JoinArgs(append(slices.Clone(args), flag))
 		}
 	}
-	return f
+	return failure
 }
 
 // toolFunctions returns the functions that the command table offers to tools.

@@ -33,12 +33,12 @@ func openSink(a *cli.App) *toolOutput { return &toolOutput{app: a} }
 const mostLine = 1 << 16
 
 // Emit implements primitive.Sink.
-func (p *toolOutput) Emit(s primitive.Stream, b []byte) error {
+func (p *toolOutput) Emit(stream primitive.Stream, data []byte) error {
 	t := p.app.Term
 	to := t.Stderr
-	if s == primitive.Stdout {
+	if stream == primitive.Stdout {
 		if p.sink != nil {
-			return p.sink.Emit(s, b)
+			return p.sink.Emit(stream, data)
 		}
 		if t.Json {
 			return nil
@@ -46,33 +46,33 @@ func (p *toolOutput) Emit(s primitive.Stream, b []byte) error {
 		to = t.Stdout
 	}
 	if !to.Tty {
-		return p.write(s, to, b)
+		return p.write(stream, to, data)
 	}
-	line := &p.lines[s&1]
+	line := &p.lines[stream&1]
 	for {
-		i := bytes.IndexByte(b, '\n')
-		if i < 0 && line.Len()+len(b) < mostLine {
-			line.Write(b)
+		i := bytes.IndexByte(data, '\n')
+		if i < 0 && line.Len()+len(data) < mostLine {
+			line.Write(data)
 			return nil
 		}
 		end := i + 1
 		if i < 0 {
-			end = len(b)
+			end = len(data)
 		}
-		line.Write(b[:end])
-		if err := p.show(s, to); err != nil {
+		line.Write(data[:end])
+		if err := p.show(stream, to); err != nil {
 			return err
 		}
-		if b = b[end:]; len(b) == 0 {
+		if data = data[end:]; len(data) == 0 {
 			return nil
 		}
 	}
 }
 
 // show writes the collected line to a terminal.
-func (p *toolOutput) show(s primitive.Stream, to cli.Stream) error {
-	line := p.lines[s&1].String()
-	p.lines[s&1].Reset()
+func (p *toolOutput) show(stream primitive.Stream, to cli.Stream) error {
+	line := p.lines[stream&1].String()
+	p.lines[stream&1].Reset()
 	text, ended := strings.CutSuffix(line, "\n")
 	text = strings.TrimSuffix(text, "\r")
 	var out strings.Builder
@@ -85,10 +85,10 @@ func (p *toolOutput) show(s primitive.Stream, to cli.Stream) error {
 	if ended {
 		out.WriteByte('\n')
 	}
-	return p.write(s, to, []byte(out.String()))
+	return p.write(stream, to, []byte(out.String()))
 }
 
-func (p *toolOutput) write(s primitive.Stream, to cli.Stream, b []byte) error {
+func (p *toolOutput) write(stream primitive.Stream, to cli.Stream, b []byte) error {
 	p.app.Term.Mu.Lock()
 	defer p.app.Term.Mu.Unlock()
 	if old := p.app.Term.Erase(); old != "" {
@@ -100,34 +100,37 @@ func (p *toolOutput) write(s primitive.Stream, to cli.Stream, b []byte) error {
 	case errors.Is(err, syscall.EPIPE):
 		p.unread = true
 	case err != nil:
-		p.writeErr = fmt.Errorf("writing to standard %s: %w", [2]string{"output", "error"}[s&1], err)
+		p.writeErr = fmt.Errorf("writing to standard %s: %w", [2]string{"output", "error"}[stream&1], err)
 	}
 	return err
 }
 
-// flush shows the last lines, which have no line end.
+// flush shows the last lines, which have no line end, and ends them: otherwise the shell's prompt would follow on the
+// same line.
 func (p *toolOutput) flush() {
 	for s, to := range map[primitive.Stream]cli.Stream{primitive.Stdout: p.app.Term.Stdout,
 		primitive.Stderr: p.app.Term.Stderr} {
-		if p.lines[s&1].Len() > 0 {
+		if p.lines[s&1].Len() > 0 { // only a terminal's lines are collected
+			p.lines[s&1].WriteByte('\n')
 			p.show(s, to)
 		}
 	}
 }
 
 // warnWeak warns if the machine enforces less than a sandbox could, and details unpinned programs for --verbose.
-func warnWeak(a *cli.App, p *exec.Plan, r *exec.Result) {
-	if r.Level < floor.Landlock {
-		a.Term.Warn("%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor",
+func warnWeak(app *cli.App, p *exec.Plan, result *exec.Result) {
+	if result.Level < floor.Landlock {
+		app.Term.Warn(
+			"%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor",
 			p.Chain[0].Item.Ref)
 	}
 	for _, q := range p.Programs {
 		if !q.Pinned {
-			a.Term.Detail("unpinned: %s %s (%s)", q.Name, q.Path, q.Digest.Short())
+			app.Term.Detail("unpinned: %s %s (%s)", q.Name, q.Path, q.Digest.Short())
 		}
 	}
-	a.Term.Detail("%s: %s", r.ID, strings.Join(r.Enforced, ", "))
-	for _, line := range r.Applied {
-		a.Term.Detail("%s", line)
+	app.Term.Detail("%s: %s", result.ID, strings.Join(result.Enforced, ", "))
+	for _, line := range result.Applied {
+		app.Term.Detail("%s", line)
 	}
 }

@@ -23,8 +23,8 @@ import (
 )
 
 type testRun struct {
-	Tools []string `arg:"" optional:"" name:"tool" complete:"ref" help:"Refs, globs, files or directories."`
-	Jobs  int      `short:"j" placeholder:"N" help:"Number of parallel runs; default: one per processor."`
+	Tools []string `arg:"" optional:"" name:"tool" complete:"test|path" help:"Refs, globs, files or directories."`
+	Jobs  *int     `short:"j" placeholder:"N" help:"Number of parallel runs; default: one per processor."`
 	mode
 }
 
@@ -60,11 +60,11 @@ type testExample struct {
 	Receipt     string               `json:"receipt,omitempty"`
 }
 
-func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if c.Jobs < 0 {
+func (c *testRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if c.Jobs != nil && *c.Jobs < 1 {
 		return nil, fault.New(fault.Validation, "--jobs must be at least 1")
 	}
-	found, err := c.candidates(ctx, a)
+	found, err := c.candidates(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -72,20 +72,20 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if len(found) == 0 {
 		return ans, nil
 	}
-	s, err := c.open(ctx, a)
+	opened, err := c.open(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
+	defer opened.Close()
 	var all []*trial
 	for _, f := range found {
 		at := len(ans.Tools)
 		ans.Tools = append(ans.Tools, testTool{Ref: f.ref.String(), Examples: []testExample{}})
 		var more []*trial
 		if f.ref.Kind == "directive" && f.err == nil {
-			err = c.play(ctx, a, s, f, &ans.Tools[at])
+			err = c.play(ctx, app, opened, f, &ans.Tools[at])
 		} else {
-			more, err = c.trials(ctx, s, f, &ans.Tools[at])
+			more, err = c.trials(ctx, opened, f, &ans.Tools[at])
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -99,7 +99,7 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			all = append(all, t)
 		}
 	}
-	if err := c.tryAll(ctx, a, s, all); err != nil {
+	if err := c.tryAll(ctx, app, opened, all); err != nil {
 		return nil, err
 	}
 	ans.add(all)
@@ -118,21 +118,21 @@ type candidate struct {
 }
 
 // candidates returns the tools and directives that the arguments select, each once, in order.
-func (c *testRun) candidates(ctx context.Context, a *cli.App) ([]candidate, error) {
-	v, err := spaces.OpenItems(ctx, a)
+func (c *testRun) candidates(ctx context.Context, app *cli.App) ([]candidate, error) {
+	items, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
+	defer items.Close()
 	only := (*ai.Space)(nil)
 	if len(c.Tools) == 0 {
-		only = v.Own()
+		only = items.Own()
 	}
 	tools := make([]string, len(c.Tools))
 	for i, text := range c.Tools {
-		tools[i] = toolArg(a, text)
+		tools[i] = toolArg(app, text)
 	}
-	sel, err := v.Selected(ctx, only, tools...)
+	sel, err := items.Selected(ctx, only, tools...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,33 +157,33 @@ func (c *testRun) candidates(ctx context.Context, a *cli.App) ([]candidate, erro
 		}
 	}
 	var mu sync.Mutex
-	err = v.Each(ctx, files, func(i int, it *ai.Item, err error) {
+	err = items.Each(ctx, files, func(i int, it *ai.Item, err error) {
 		named := slices.ContainsFunc(sel.Files, func(f check.Chosen) bool { return f.Ref == files[i].Ref && f.Named })
-		t := candidate{ref: files[i].Ref, err: err}
+		candidate := candidate{ref: files[i].Ref, err: err}
 		switch {
 		case err != nil && errors.Is(err, ai.ErrAsset) && !named:
 			return
 		case err == nil && it.Model.Directive != nil:
-			t.recordings = readAll(files[i])
+			candidate.recordings = readAll(files[i])
 		case err == nil && it.Model.Tool.Primitive && !named:
 			mu.Lock()
 			defer mu.Unlock()
 			matched = true
 			return // a primitive is part of rye
 		case err == nil && it.Model.Tool.Primitive:
-			t.err = exec.NotExecutable(t.ref)
+			candidate.err = exec.NotExecutable(candidate.ref)
 		case err == nil:
-			t.empty = len(it.Model.Tool.Examples) == 0
+			candidate.empty = len(it.Model.Tool.Examples) == 0
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		list = append(list, t)
+		list = append(list, candidate)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(list) == 0 && !matched {
-		return nil, v.Nothing(ctx, tools)
+		return nil, items.Nothing(ctx, tools)
 	}
 	slices.SortFunc(list, func(x, y candidate) int { return cmp.Compare(x.ref.String(), y.ref.String()) })
 	return list, nil
@@ -218,33 +218,33 @@ func (c *testRun) trials(ctx context.Context, s *Opened, f candidate, tool *test
 }
 
 // tryAll runs examples in parallel, at most --jobs at a time.
-func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *Opened, all []*trial) error {
+func (c *testRun) tryAll(ctx context.Context, app *cli.App, opened *Opened, all []*trial) error {
 	if len(all) == 0 {
 		return nil
 	}
-	r := &example.Runner{Prepare: s.Prepare, Scratch: s.Scratch, Code: func(err error) string {
+	r := &example.Runner{Prepare: opened.Prepare, Scratch: opened.Scratch, Code: func(err error) string {
 		return string(fault.Of(err).Code)
 	}}
-	err := cas.Parallel(ctx, c.Jobs, len(all), func(ctx context.Context, i int) (err error) {
+	err := cas.Parallel(ctx, cli.Value(c.Jobs), len(all), func(ctx context.Context, i int) (err error) {
 		t := all[i]
 		t.outcome, err = r.Run(ctx, t.item.Ref, t.item.Model.Tool, t.example)
 		return err
 	})
-	if logged := s.Close(); logged != nil && err == nil {
+	if logged := opened.Close(); logged != nil && err == nil {
 		err = logged
 	}
-	for i, t := range all {
-		if t.outcome == nil {
+	for i, trial := range all {
+		if trial.outcome == nil {
 			continue
 		}
-		if t.outcome.Damage != nil {
-			a.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", t.outcome.Damage)
+		if trial.outcome.Damage != nil {
+			app.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", trial.outcome.Damage)
 		}
-		first := i == 0 || all[i-1].item != t.item
-		if first && !t.outcome.Receipt.IsZero() && t.outcome.Level < floor.Landlock {
-			a.Term.Warn(
+		first := i == 0 || all[i-1].item != trial.item
+		if first && !trial.outcome.Receipt.IsZero() && trial.outcome.Level < floor.Landlock {
+			app.Term.Warn(
 				"%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor",
-				t.item.Ref)
+				trial.item.Ref)
 		}
 	}
 	return err
@@ -252,18 +252,18 @@ func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *Opened, all []*tria
 
 // add counts the outcomes of the examples and adds them to their tools.
 func (x *testAnswer) add(all []*trial) {
-	for _, t := range all {
-		o := t.outcome
-		e := testExample{Name: t.example.Name, Passed: o.Passed(), Call: o.Call, Code: o.Code,
+	for _, trial := range all {
+		o := trial.outcome
+		e := testExample{Name: trial.example.Name, Passed: o.Passed(), Call: o.Call, Code: o.Code,
 			DurationMS:  o.Duration.Milliseconds(),
 			Differences: append([]example.Difference{}, o.Differences...), Receipt: paths.DigestText(o.Receipt)}
 		if !e.Passed {
 			e.Why = why(o)
 		}
-		if t.example.Wrong != nil && e.Name == "" {
-			e.Name = t.example.Wrong.Field
+		if trial.example.Wrong != nil && e.Name == "" {
+			e.Name = trial.example.Wrong.Field
 		}
-		tool := &x.Tools[t.tool]
+		tool := &x.Tools[trial.tool]
 		tool.Examples = append(tool.Examples, e)
 	}
 	for i := range x.Tools {
@@ -311,19 +311,23 @@ func (x *testAnswer) fault() *fault.Error {
 	if refused > 0 {
 		failed = append(failed, fault.Count(int64(refused), "tool")+" can't be run")
 	}
-	return fault.New(fault.Failed, "%s", strings.Join(failed, ", and ")).Asked()
+	f := fault.New(fault.Failed, "%s", strings.Join(failed, ", and "))
+	if refused > 0 {
+		return f.Asked()
+	}
+	return f.Answer()
 }
 
 // mostShown is how many bytes of a value are shown.
 const mostShown = 200
 
-func (x *testAnswer) Text(t *cli.Terminal) {
-	failed := t.Stdout.Paint(cli.RoleError, "FAIL", t.Ascii)
+func (x *testAnswer) Text(term *cli.Terminal) {
+	failed := term.Stdout.Paint(cli.RoleError, "FAIL", term.Ascii)
 	for _, tool := range x.Tools {
 		if tool.Error != nil {
-			t.Printf("%s  %s  %s\n", failed, tool.Ref, tool.Error.Message)
+			term.Printf("%s  %s  %s\n", failed, tool.Ref, tool.Error.Message)
 			for _, line := range tool.Error.Why {
-				t.Printf("      %s\n", line)
+				term.Printf("      %s\n", line)
 			}
 			continue
 		}
@@ -332,32 +336,33 @@ func (x *testAnswer) Text(t *cli.Terminal) {
 			if strings.HasPrefix(tool.Ref, "directive:") {
 				what = "recordings"
 			}
-			t.Printf("none  %s  has no %s\n", tool.Ref, what)
+			term.Printf("none  %s  has no %s\n", tool.Ref, what)
 		}
-		for _, e := range tool.Examples {
-			if e.Passed {
-				t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleGood, "ok  ", t.Ascii), tool.Ref, e.Name)
+		for _, testExample := range tool.Examples {
+			if testExample.Passed {
+				term.Printf("%s  %s  %s\n", term.Stdout.Paint(cli.RoleGood, "ok  ", term.Ascii), tool.Ref,
+					testExample.Name)
 				continue
 			}
-			t.Printf("%s  %s  %s\n", failed, tool.Ref, e.Name)
-			for i, d := range e.Differences {
+			term.Printf("%s  %s  %s\n", failed, tool.Ref, testExample.Name)
+			for i, d := range testExample.Differences {
 				if i == fault.MaxLines {
-					t.Printf("      and %d more\n", len(e.Differences)-i)
+					term.Printf("      and %d more\n", len(testExample.Differences)-i)
 					break
 				}
-				t.Printf("      %s\n        expected  %s\n        found     %s\n", d.Path, valueText(d.Expected),
+				term.Printf("      %s\n        expected  %s\n        found     %s\n", d.Path, valueText(d.Expected),
 					valueText(d.Found))
 			}
-			for _, line := range e.Why {
-				t.Printf("      %s\n", line)
+			for _, line := range testExample.Why {
+				term.Printf("      %s\n", line)
 			}
 		}
 	}
 	if len(x.Tools) == 0 {
-		t.Printf("0 items\n")
+		term.Printf("0 items\n")
 		return
 	}
-	t.Printf("%d passed, %d failed, %d untested\n", x.Passed, x.Failed, x.Without)
+	term.Printf("%d passed, %d failed, %d untested\n", x.Passed, x.Failed, x.Without)
 }
 
 // valueText returns a value as it is shown.

@@ -13,10 +13,10 @@ import (
 )
 
 // writable refuses --write before the model costs money, if the result can't be written.
-func (c *runRun) writable(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) error {
+func (c *runRun) writable(ctx context.Context, app *cli.App, s *Opened, ref model.Ref) error {
 	it, err := s.Item(ctx, ref)
 	if err != nil {
-		return Reworded(a, err)
+		return Reworded(app, err)
 	}
 	var outputs []declared.Output
 	if it.Model.Directive != nil { // a graph has none
@@ -29,9 +29,9 @@ func (c *runRun) writable(ctx context.Context, a *cli.App, s *Opened, ref model.
 				Try("rye docs directive-format")
 		}
 	}
-	if !a.Globals.Yes && !a.CanAsk() {
+	if !app.Globals.Yes && !app.CanAsk() {
 		return fault.New(fault.Approval, "--write needs a terminal to ask before it writes").
-			Try(a.With("--yes"))
+			Try(app.With("--yes"))
 	}
 	return nil
 }

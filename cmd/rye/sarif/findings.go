@@ -70,43 +70,43 @@ type Flag struct {
 
 // Render runs a command and turns its answer into a document of the requested format. Text returns the answer
 // itself.
-func (f Flag) Render(a *cli.App, command string, run func() (cli.Answer, error)) (cli.Answer, error) {
+func (f Flag) Render(app *cli.App, command string, run func() (cli.Answer, error)) (cli.Answer, error) {
 	if f.Format == "text" || f.Format == "" {
 		return run()
 	}
-	if a.Globals.JSON {
+	if app.Globals.JSON {
 		return nil, fault.New(fault.Validation, "--json and --format can't be combined").Try("rye "+command+" --json",
 			"rye "+command+" --format "+f.Format)
 	}
 	ans, err := run()
-	r := &Report{Command: command, Version: cli.ThisVersion().Version}
+	report := &Report{Command: command, Version: cli.ThisVersion().Version}
 	if err != nil {
-		if r.Fault = fault.Of(err); r.Fault.Line().Exit == fault.ExitInterrupted {
+		if report.Fault = fault.Of(err); report.Fault.Line().Exit == fault.ExitInterrupted {
 			return nil, err
 		}
 	}
 	if from, ok := ans.(Source); ok {
-		r.Findings, r.Checked = from.Findings(), from.Extent()
+		report.Findings, report.Checked = from.Findings(), from.Extent()
 	}
 	if from, ok := ans.(tabler); ok {
-		r.head, r.rows = from.Table()
+		report.head, report.rows = from.Table()
 	}
-	root, base := projectOf(a)
-	r.explain(root)
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		f.File, f.Message = relative(a, base, f.File), shorten(base, f.Message)
+	root, base := projectOf(app)
+	report.explain(root)
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		f.File, f.Message = relative(app, base, f.File), shorten(base, f.Message)
 	}
-	if r.Fault != nil {
-		r.Fault.Text = shorten(base, r.Fault.Text)
-		for i := range r.Fault.Why {
-			r.Fault.Why[i] = shorten(base, r.Fault.Why[i])
+	if report.Fault != nil {
+		report.Fault.Text = shorten(base, report.Fault.Text)
+		for i := range report.Fault.Why {
+			report.Fault.Why[i] = shorten(base, report.Fault.Why[i])
 		}
 	}
-	r.sort()
-	write := r.SARIF
+	report.sort()
+	write := report.SARIF
 	if f.Format == "markdown" {
-		write = func() ([]byte, error) { return r.Markdown(), nil }
+		write = func() ([]byte, error) { return report.Markdown(), nil }
 	}
 	doc, failed := write()
 	if failed != nil {

@@ -18,7 +18,7 @@ const (
 
 // Markdown returns the report as a section of a job summary.
 func (r *Report) Markdown() []byte {
-	var b strings.Builder
+	var text strings.Builder
 	word := "passed"
 	switch {
 	case r.Fault != nil:
@@ -26,14 +26,14 @@ func (r *Report) Markdown() []byte {
 	case r.count(Error) > 0: // rye diff shows errors, and succeeds
 		word = "found errors"
 	}
-	fmt.Fprintf(&b, "### rye %s: %s\n\n", r.Command, word)
+	fmt.Fprintf(&text, "### rye %s: %s\n\n", r.Command, word)
 	if r.Fault != nil {
-		fmt.Fprintf(&b, "%s: %s\n\n", Code(string(r.Fault.Line().Code)), Code(r.Fault.Text))
+		fmt.Fprintf(&text, "%s: %s\n\n", Code(string(r.Fault.Line().Code)), Code(r.Fault.Text))
 	}
 	if r.Checked != "" {
-		fmt.Fprintf(&b, "Checked %s: ", Code(r.Checked))
+		fmt.Fprintf(&text, "Checked %s: ", Code(r.Checked))
 	}
-	fmt.Fprintf(&b, "%s, %s, %s\n", fault.Count(int64(r.count(Error)), "error"),
+	fmt.Fprintf(&text, "%s, %s, %s\n", fault.Count(int64(r.count(Error)), "error"),
 		fault.Count(int64(r.count(Warning)), "warning"),
 		fault.Count(int64(r.count(Note)), "note"))
 	var rows [][]string
@@ -47,8 +47,8 @@ func (r *Report) Markdown() []byte {
 		rows = append(rows, []string{string(f.Level), Code(string(f.Code)), Code(place), Code(f.Name),
 			Code(fault.Clip(f.Message, 500))})
 	}
-	table(&b, []string{"level", "rule", "file", "name", "finding"}, rows)
-	table(&b, r.head, r.rows)
+	table(&text, []string{"level", "rule", "file", "name", "finding"}, rows)
+	table(&text, r.head, r.rows)
 	if r.Fault != nil {
 		hints = append(hints, r.Fault.Hint...)
 	}
@@ -59,13 +59,13 @@ func (r *Report) Markdown() []byte {
 		}
 	}
 	if len(shown) > 0 {
-		b.WriteString("\nNext:\n\n")
+		text.WriteString("\nNext:\n\n")
 	}
 	for _, h := range shown {
-		fmt.Fprintf(&b, "- %s\n", Code(h))
+		fmt.Fprintf(&text, "- %s\n", Code(h))
 	}
-	b.WriteString("\n")
-	return []byte(b.String())
+	text.WriteString("\n")
+	return []byte(text.String())
 }
 
 // table writes the first rows of a table and how many more exist. Without rows it writes nothing. Cells are
@@ -98,21 +98,21 @@ func Code(text string) string {
 	case !strings.ContainsFunc(text, odd) && strings.TrimSpace(text) == text:
 		return "`" + text + "`"
 	}
-	var b strings.Builder
-	b.WriteString("<code>")
+	var out strings.Builder
+	out.WriteString("<code>")
 	for _, r := range text {
 		switch {
 		case r == '\n':
-			b.WriteString("&#92;n")
+			out.WriteString("&#92;n")
 		case r == utf8.RuneError || !unicode.IsPrint(r):
-			fmt.Fprintf(&b, "&#92;u&#123;%x&#125;", r)
+			fmt.Fprintf(&out, "&#92;u&#123;%x&#125;", r)
 		case r >= utf8.RuneSelf || r == ' ' || r == '/' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r &&
 			r <= 'Z':
-			b.WriteRune(r)
+			out.WriteRune(r)
 		default:
-			fmt.Fprintf(&b, "&#%d;", r)
+			fmt.Fprintf(&out, "&#%d;", r)
 		}
 	}
-	b.WriteString("</code>")
-	return b.String()
+	out.WriteString("</code>")
+	return out.String()
 }

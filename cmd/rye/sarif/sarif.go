@@ -124,20 +124,20 @@ func (r *Report) SARIF() ([]byte, error) {
 				sarifRule{string(line.Code), sarifText{line.Help}, sarifText{line.Help + "\nrye docs errors"}})
 		}
 	}
-	for _, f := range r.Findings {
-		hints := f.Hint
-		if len(hints) == 0 && f.Level == Error && r.Fault != nil {
+	for _, finding := range r.Findings {
+		hints := finding.Hint
+		if len(hints) == 0 && finding.Level == Error && r.Fault != nil {
 			hints = r.Fault.Hint
 		}
-		result := sarifResult{Rule: string(f.Code), Index: codes[f.Code], Level: f.Level,
-			Message: sarifText{withHints(f.Message, hints)}}
-		at := sarifLocation{Physical: sarifPhysical{sarifArtifact{(&url.URL{Path: f.File}).String(), sourceRoot},
-			sarifRegion{f.Line, f.Column}}}
-		if f.Line == 0 {
+		result := sarifResult{Rule: string(finding.Code), Index: codes[finding.Code], Level: finding.Level,
+			Message: sarifText{withHints(finding.Message, hints)}}
+		at := sarifLocation{Physical: sarifPhysical{sarifArtifact{(&url.URL{Path: finding.File}).String(), sourceRoot},
+			sarifRegion{finding.Line, finding.Column}}}
+		if finding.Line == 0 {
 			at.Physical.Region, result.Properties = sarifRegion{Line: 1}, &sarifProperties{true}
 		}
-		if f.Name != "" {
-			at.Logical = []sarifLogical{{f.Name}}
+		if finding.Name != "" {
+			at.Logical = []sarifLogical{{finding.Name}}
 		}
 		result.Locations = []sarifLocation{at}
 		run.Results = append(run.Results, result)

@@ -19,47 +19,50 @@ type authLoginRun struct {
 	File     bool     `help:"Use the encrypted file instead of the keyring."`
 }
 
-func (c *authLoginRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := paths.Secrets(a)
+func (c *authLoginRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	store, err := paths.Secrets(app)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := secret.Variable(c.Name); err != nil {
 		return nil, err
 	}
-	if a.Globals.Offline {
+	if app.Globals.Offline {
 		return nil, fault.New(fault.Offline, "signing in needs the network").On("secret", c.Name)
 	}
-	l := oauth.Login{Server: c.URL, ClientID: c.ClientID, Scopes: c.Scope, Now: a.Now, Show: func(address string) {
-		a.Term.Note("open this address in a browser and sign in:\n%s", address)
-	}}
+	login := oauth.Login{Server: c.URL, ClientID: c.ClientID, Scopes: c.Scope, Now: app.Now,
+		Show: func(address string) {
+			app.Term.Note("open this address in a browser and sign in:\n%s", address)
+		}}
 	if c.Client != "" {
 		if c.ClientID == "" {
 			return nil, fault.New(fault.Validation, "--client-secret needs --client-id")
 		}
-		if l.ClientSecret, err = store.Get(ctx, c.Client); err != nil {
+		if login.ClientSecret, err = store.Get(ctx, c.Client); err != nil {
 			return nil, err
 		}
 	}
-	g, err := l.Run(ctx)
+	grant, err := login.Run(ctx)
+	if f, ok := fault.Find(err); ok && f.Code == fault.AuthFailed && len(f.Hint) == 0 {
+		return nil, f.Try(fault.Command("rye auth set", c.Name)) // a token that the server's owner has given
+	} else if err != nil {
+		return nil, err
+	}
+	if err := secret.Check(c.Name, grant.Access); err != nil {
+		return nil, err
+	}
+	s, err := store.Set(ctx, grant.Secret(c.Name), grant.Text(), c.File)
 	if err != nil {
 		return nil, err
 	}
-	if err := secret.Check(c.Name, g.Access); err != nil {
-		return nil, err
-	}
-	s, err := store.Set(ctx, g.Secret(c.Name), g.Text(), c.File)
-	if err != nil {
-		return nil, err
-	}
-	items := secretItems(a)[c.Name]
-	ans := authAnswer{openSecretLine(a, store, s, items)}
-	a.Term.Note("signed in at %s; the token is stored as the secret %q", fault.Quote(g.Issuer), c.Name)
+	items := secretItems(app)[c.Name]
+	ans := authAnswer{openSecretLine(app, store, s, items)}
+	app.Term.Note("signed in at %s; the token is stored as the secret %q", fault.Quote(grant.Issuer), c.Name)
 	if ans.Secret.Where == "environment" {
-		a.Term.Warn("%s in the environment overrides it", ans.Secret.Variable)
+		app.Term.Warn("%s in the environment overrides it", ans.Secret.Variable)
 	}
 	if len(items) == 0 {
-		a.Term.Note("no item may use it yet: add exec: {secrets: {%s: [GLOB]}} to the policy", c.Name)
+		app.Term.Note("no item may use it yet: add exec: {secrets: {%s: [GLOB]}} to the policy", c.Name)
 	}
 	return ans, nil
 }

@@ -11,8 +11,8 @@ type authRmRun struct {
 	Name string `arg:"" complete:"secret" help:"Name of the secret."`
 }
 
-func (c *authRmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := paths.Secrets(a)
+func (c *authRmRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	store, err := paths.Secrets(app)
 	if err != nil {
 		return nil, err
 	}
@@ -20,9 +20,9 @@ func (c *authRmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if err := store.Remove(ctx, c.Name); err != nil {
-		return nil, noSecret(a, c.Name, err)
+		return nil, noSecret(app, c.Name, err)
 	}
-	lines, err := secretLines(a)
+	lines, err := secretLines(app)
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +32,9 @@ func (c *authRmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			ans.Secret = l
 		}
 	}
-	a.Term.Note("deleted the secret %q", c.Name)
+	app.Term.Note("deleted the secret %q", c.Name)
 	if store.Given(c.Name) != "" {
-		a.Term.Warn("it is still set in the environment")
+		app.Term.Warn("it is still set in the environment")
 	}
 	return ans, nil
 }

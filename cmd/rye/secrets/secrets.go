@@ -26,8 +26,8 @@ type secretLine struct {
 }
 
 // secretLines returns the stored secrets and those that the policy names, sorted by name.
-func secretLines(a *cli.App) ([]secretLine, error) {
-	store, err := paths.Secrets(a)
+func secretLines(app *cli.App) ([]secretLine, error) {
+	store, err := paths.Secrets(app)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func secretLines(a *cli.App) ([]secretLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	items := secretItems(a)
+	items := secretItems(app)
 	for name := range items {
 		if !slices.ContainsFunc(stored, func(s secret.Secret) bool { return s.Name == name }) {
 			stored = append(stored, secret.Secret{Name: name})
@@ -44,29 +44,29 @@ func secretLines(a *cli.App) ([]secretLine, error) {
 	slices.SortFunc(stored, func(a, b secret.Secret) int { return strings.Compare(a.Name, b.Name) })
 	lines := make([]secretLine, 0, len(stored))
 	for _, s := range stored {
-		lines = append(lines, openSecretLine(a, store, s, items[s.Name]))
+		lines = append(lines, openSecretLine(app, store, s, items[s.Name]))
 	}
 	return lines, nil
 }
 
-func openSecretLine(a *cli.App, store *secret.Store, s secret.Secret, items []string) secretLine {
-	l := secretLine{Name: s.Name, From: s.From, Items: append([]string{}, items...)}
-	l.Variable, _ = secret.Variable(s.Name) // an invalid name in the policy is never set
+func openSecretLine(app *cli.App, store *secret.Store, named secret.Secret, items []string) secretLine {
+	secretLine := secretLine{Name: named.Name, From: named.From, Items: append([]string{}, items...)}
+	secretLine.Variable, _ = secret.Variable(named.Name) // an invalid name in the policy is never set
 	switch {
-	case store.Given(s.Name) != "":
-		l.Where = "environment"
-	case s.Keyring:
-		l.Where = "keyring"
-	case !s.Set.IsZero():
-		l.Where = "file"
+	case store.Given(named.Name) != "":
+		secretLine.Where = "environment"
+	case named.Keyring:
+		secretLine.Where = "keyring"
+	case !named.Set.IsZero():
+		secretLine.Where = "file"
 	}
-	if !s.Set.IsZero() {
-		l.Set = s.Set.Format(time.RFC3339)
+	if !named.Set.IsZero() {
+		secretLine.Set = named.Set.Format(time.RFC3339)
 	}
-	if !s.Expires.IsZero() {
-		l.Expires, l.Expired = s.Expires.Format(time.RFC3339), s.Expired(a.Now())
+	if !named.Expires.IsZero() {
+		secretLine.Expires, secretLine.Expired = named.Expires.Format(time.RFC3339), named.Expired(app.Now())
 	}
-	return l
+	return secretLine
 }
 
 // secretItems returns the secrets that the user's policy names, with the items that may have them. An unreadable
@@ -116,8 +116,8 @@ func noSecret(a *cli.App, name string, err error) error {
 }
 
 // CheckSecrets reports where secrets are stored, and which have expired.
-func CheckSecrets(_ context.Context, a *cli.App) paths.Finding {
-	store, err := paths.Secrets(a)
+func CheckSecrets(_ context.Context, app *cli.App) paths.Finding {
+	store, err := paths.Secrets(app)
 	if err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}
@@ -130,7 +130,7 @@ func CheckSecrets(_ context.Context, a *cli.App) paths.Finding {
 	if store.Keyring != nil {
 		place = "in the keyring of the system"
 	}
-	expired := slices.DeleteFunc(slices.Clone(stored), func(s secret.Secret) bool { return !s.Expired(a.Now()) })
+	expired := slices.DeleteFunc(slices.Clone(stored), func(s secret.Secret) bool { return !s.Expired(app.Now()) })
 	if len(expired) > 0 {
 		return paths.Finding{Status: paths.StatusWarn, Hint: "rye auth set " + fault.Quote(expired[0].Name),
 			Detail: fmt.Sprintf("%d of %d have expired, %q first; kept %s", len(expired), len(stored),

@@ -31,8 +31,8 @@ type authAnswer struct {
 
 func (x authAnswer) Text(*cli.Terminal) {}
 
-func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := paths.Secrets(a)
+func (c *authSetRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	store, err := paths.Secrets(app)
 	if err != nil {
 		return nil, err
 	}
@@ -45,39 +45,39 @@ func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := secret.Secret{Name: c.Name}
-	if s.Expires, err = ParseEnd("--expires", c.Expires, a.Now()); err != nil {
+	secret := secret.Secret{Name: c.Name}
+	if secret.Expires, err = ParseEnd("--expires", c.Expires, app.Now()); err != nil {
 		return nil, err
 	}
-	value, from, err := c.value(ctx, a)
+	value, from, err := c.value(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	s.From = from
+	secret.From = from
 	before, err := store.List()
 	if err != nil {
 		return nil, err
 	}
-	if s, err = store.Set(ctx, s, value, c.File); err != nil {
+	if secret, err = store.Set(ctx, secret, value, c.File); err != nil {
 		return nil, err
 	}
-	items := secretItems(a)[c.Name]
-	ans := authAnswer{openSecretLine(a, store, s, items)}
+	items := secretItems(app)[c.Name]
+	ans := authAnswer{openSecretLine(app, store, secret, items)}
 	place := "in the keyring"
-	if !s.Keyring {
+	if !secret.Keyring {
 		place = fmt.Sprintf("in %q, encrypted with a key in the same directory", store.Dir)
 	}
-	a.Term.Note("stored the secret %q %s", c.Name, place)
+	app.Term.Note("stored the secret %q %s", c.Name, place)
 	for _, old := range before {
 		if old.Name == c.Name {
-			a.Term.Note("it replaces the value of %s", old.Set.Format(time.RFC3339))
+			app.Term.Note("it replaces the value of %s", old.Set.Format(time.RFC3339))
 		}
 	}
 	if ans.Secret.Where == "environment" {
-		a.Term.Warn("%s in the environment overrides it", variable)
+		app.Term.Warn("%s in the environment overrides it", variable)
 	}
 	if len(items) == 0 && !ofRegistry {
-		a.Term.Note("no item may use it yet: add exec: {secrets: {%s: [GLOB]}} to the policy", c.Name)
+		app.Term.Note("no item may use it yet: add exec: {secrets: {%s: [GLOB]}} to the policy", c.Name)
 	}
 	return ans, nil
 }
@@ -94,33 +94,33 @@ func nameOf(text string) (name string, ofRegistry bool, err error) {
 }
 
 // value reads the value of the secret. from is "file", "stdin" or "terminal".
-func (c *authSetRun) value(ctx context.Context, a *cli.App) (value, from string, err error) {
-	var b []byte
+func (c *authSetRun) value(ctx context.Context, app *cli.App) (value, from string, err error) {
+	var data []byte
 	switch {
 	case c.FromFile != "":
-		at := a.Absolute(cli.Setting{Value: c.FromFile})
+		at := app.Absolute(cli.Setting{Value: c.FromFile})
 		if at.Err != nil {
 			return "", "", at.Err
 		}
-		trusts.WarnReadable(a, at.Value)
-		b, err = osfile.ReadSmall(at.Value, secret.MaxValue+2)
+		trusts.WarnReadable(app, at.Value)
+		data, err = osfile.ReadSmall(at.Value, secret.MaxValue+2)
 		from = "file"
-	case a.Hidden == nil:
-		b, err = io.ReadAll(io.LimitReader(a.Input(ctx), secret.MaxValue+3))
+	case app.Hidden == nil:
+		data, err = io.ReadAll(io.LimitReader(app.Input(ctx), secret.MaxValue+3))
 		from = "stdin"
-	case !a.CanAsk():
+	case !app.CanAsk():
 		return "", "", fault.New(fault.Approval, "no terminal to ask for the value").
 			Try("rye auth set " + fault.Quote(c.Name) + " --from-file secret.txt")
 	default:
-		a.Term.Prompt("value of %s: ", c.Name)
-		value, err = a.Hidden(ctx)
-		a.Term.Prompt("%s", cli.Styled("\n"))
+		app.Term.Prompt("value of %s: ", c.Name)
+		value, err = app.Hidden(ctx)
+		app.Term.Prompt("%s", cli.Styled("\n"))
 		return value, "terminal", err
 	}
-	if text, ok := strings.CutSuffix(string(b), "\n"); ok {
+	if text, ok := strings.CutSuffix(string(data), "\n"); ok {
 		return strings.TrimSuffix(text, "\r"), from, err
 	}
-	return string(b), from, err
+	return string(data), from, err
 }
 
 // ParseEnd parses an expiry: a duration from now, or a date. "" is the zero time.

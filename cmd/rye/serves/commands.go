@@ -11,7 +11,8 @@ func Commands() []cli.Command {
 			More: "An agent starts this command and speaks with it on standard input and output. It gets the " +
 				"tools search, load, execute and sign: it finds items, reads them, and runs what the lock pins, " +
 				"in the sandbox. sign is refused unless --allow-sign is given. A call that the policies ask about " +
-				"is refused too.\n\n" +
+				"is refused too. Imported skills that are locked are served by the extension for skills " +
+				"(rye docs mcp).\n\n" +
 				"The server looks at rye.lock before each call: one that was replaced counts from then on. " +
 				"Outside of a project, it serves the one that the client's roots lie in.\n\n" +
 				"Examples:\n\n" +

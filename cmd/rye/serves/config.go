@@ -42,7 +42,7 @@ func (c *configured) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *mcpConfigRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *mcpConfigRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	agent, err := register.Find(c.Agent)
 	if err != nil {
 		return nil, err
@@ -58,12 +58,12 @@ func (c *mcpConfigRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	program := register.Program(self, a.Env("PATH"))
+	program := register.Program(self, app.Env("PATH"))
 	ans := &configured{Agent: agent.Name, File: agent.File, Snippet: string(agent.Snippet(program, more))}
 	if !c.Write {
 		return ans, nil
 	}
-	p, err := paths.Paths(a).OpenProject()
+	p, err := paths.Paths(app).OpenProject()
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +75,11 @@ func (c *mcpConfigRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return ans, nil
 	}
 	ans.Changes = signs.ChangedLines(change.Before, change.After)
-	a.Term.Prompt("%s\n", change.Path)
+	app.Term.Prompt("%s\n", change.Path)
 	for _, line := range ans.Changes {
-		a.Term.Prompt("  %s\n", strings.ReplaceAll(line, "\t", "    "))
+		app.Term.Prompt("  %s\n", strings.ReplaceAll(line, "\t", "    "))
 	}
-	if err := a.Confirm(ctx, agent.Title+" will start rye in this project: write the file?"); err != nil {
+	if err := app.Confirm(ctx, agent.Title+" will start rye in this project: write the file?"); err != nil {
 		return nil, err
 	}
 	if err := change.Write(); err != nil {

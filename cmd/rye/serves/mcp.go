@@ -27,12 +27,12 @@ type offered struct {
 }
 
 // options returns the options of a project's server. With anywhere, the project may be missing.
-func (c *offered) options(a *cli.App, anywhere bool) (mcp.Options, error) {
-	p, err := paths.Paths(a).FindProject()
-	if err != nil && !(anywhere && a.Globals.Project == "" && errors.Is(err, workspace.ErrNoProject)) {
+func (c *offered) options(app *cli.App, anywhere bool) (mcp.Options, error) {
+	project, err := paths.Paths(app).FindProject()
+	if err != nil && !(anywhere && app.Globals.Project == "" && errors.Is(err, workspace.ErrNoProject)) {
 		return mcp.Options{}, err
 	}
-	state := a.Dir(cli.StatePlace)
+	state := app.Dir(cli.StatePlace)
 	if state.Err != nil {
 		return mcp.Options{}, state.Err
 	}
@@ -41,11 +41,11 @@ func (c *offered) options(a *cli.App, anywhere bool) (mcp.Options, error) {
 		return mcp.Options{}, err
 	}
 	if c.Frozen {
-		a.Globals.Offline = true
+		app.Globals.Offline = true
 	}
-	return mcp.Options{Open: c.open(a), State: state.Value, Now: a.Now, Project: p.Root, Tools: tools,
+	return mcp.Options{Open: c.open(app), State: state.Value, Now: app.Now, Project: project.Root, Tools: tools,
 		Version: cli.ThisVersion().Version,
-		Warn:    func(err error) { a.Term.Warn("%v", err) }}, nil
+		Warn:    func(err error) { app.Term.Warn("%v", err) }}, nil
 }
 
 // open returns a function that opens sessions of a's project.
@@ -79,20 +79,20 @@ type served struct {
 // Text prints nothing: standard output has the protocol.
 func (served) Text(*cli.Terminal) {}
 
-func (c *mcpServeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	o, err := c.options(a, true)
+func (c *mcpServeRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	options, err := c.options(app, true)
 	if err != nil {
 		return nil, err
 	}
-	o.At = func(dir string) (mcp.Project, error) {
-		b := in(a, dir)
+	options.At = func(dir string) (mcp.Project, error) {
+		b := in(app, dir)
 		p, err := paths.Paths(b).FindProject()
 		return mcp.Project{Root: p.Root, Open: c.open(b)}, err
 	}
 	if c.AllowSign {
-		o.Sign = func(ctx context.Context, project string, ref model.Ref) (any, error) {
+		options.Sign = func(ctx context.Context, project string, ref model.Ref) (any, error) {
 			run := &signs.SignRun{Items: []string{ref.String()}, Format: sign.V2.String()}
-			ans, err := run.Run(ctx, paths.Unattended(a, project, io.Discard))
+			ans, err := run.Run(ctx, paths.Unattended(app, project, io.Discard))
 			if err != nil {
 				return nil, err
 			}
@@ -100,13 +100,32 @@ func (c *mcpServeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return map[string]any{"ref": made.Name, "file": made.File, "key": made.Key, "changed": made.Changed}, nil
 		}
 	}
-	server := mcp.New(o)
-	collectSeldom(a)
-	if a.Term.Stdout.Tty {
-		a.Term.Note("an agent starts this command; end it with Ctrl-D")
+	return signs.Meet(ctx, app, "", nil, func() (cli.Answer, error) {
+		if err := c.knows(app); err != nil {
+			return nil, err
+		}
+		server := mcp.New(options)
+		collectSeldom(app)
+		if app.Term.Stdout.Tty {
+			app.Term.Note("an agent starts this command; end it with Ctrl-D")
+		}
+		if err := server.Run(ctx, mcp.Lines(app.Stdin, app.Term.Stdout)); err != nil {
+			return nil, err
+		}
+		return served{server.Calls()}, nil
+	})
+}
+
+// knows refuses a lock with a signer that the policy doesn't know, if the lock must be usable as it is: the agent
+// would only see that items are missing.
+func (c *mcpServeRun) knows(app *cli.App) error {
+	if !c.Locked && !c.Frozen {
+		return nil
 	}
-	if err := server.Run(ctx, mcp.Lines(a.Stdin, a.Term.Stdout)); err != nil {
-		return nil, err
+	lock, err := paths.OpenLock(app, false)
+	if err != nil {
+		return err
 	}
-	return served{server.Calls()}, nil
+	defer lock.Close()
+	return lock.Stranger()
 }

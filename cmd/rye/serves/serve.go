@@ -40,20 +40,20 @@ func tokens(a *cli.App) (*serve.Tokens, error) {
 	return serve.OpenTokens(state.Value, a.Now), nil
 }
 
-func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	o := serve.Options{Listen: c.Listen, Proxied: c.BehindProxy, Hosts: c.Host, Rate: c.Rate, Now: a.Now,
-		Warn: func(err error) { a.Term.Warn("%v", err) }}
+func (c *serveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	options := serve.Options{Listen: c.Listen, Proxied: c.BehindProxy, Hosts: c.Host, Rate: c.Rate, Now: app.Now,
+		Warn: func(err error) { app.Term.Warn("%v", err) }}
 	var err error
 	if c.Rate < 1 {
 		return nil, fault.New(fault.Validation, "--rate must be at least 1")
 	}
-	if o.Certificate, err = c.certificate(a); err != nil {
+	if options.Certificate, err = c.certificate(app); err != nil {
 		return nil, err
 	}
-	if o.Tokens, err = tokens(a); err != nil {
+	if options.Tokens, err = tokens(app); err != nil {
 		return nil, err
 	}
-	all, err := o.Tokens.List()
+	all, err := options.Tokens.List()
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, fault.New(fault.Config, "no token exists, so no client could connect").
 			Try("rye serve token add default")
 	}
-	served, err := c.options(a, false)
+	served, err := c.options(app, false)
 	if err != nil {
 		return nil, err
 	}
@@ -70,15 +70,15 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer agents.Close()
-	collectSeldom(a)
-	o.Ready = agents.Ready
-	s, err := serve.Listen(o)
+	collectSeldom(app)
+	options.Ready = agents.Ready
+	s, err := serve.Listen(options)
 	if err != nil {
 		return nil, err
 	}
 	s.Handle("/mcp", serve.Call, agents.Handler())
 	at := listening{s.URL("/mcp"), s.URL("/healthz"), s.URL("/readyz")}
-	if err := announce(a, at); err != nil {
+	if err := announce(app, at); err != nil {
 		s.Close()
 		return nil, err
 	}

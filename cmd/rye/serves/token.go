@@ -49,8 +49,8 @@ type tokenAdded struct {
 
 func (x tokenAdded) Text(t *cli.Terminal) { t.Printf("%s\n", x.Token) }
 
-func (c *tokenAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := tokens(a)
+func (c *tokenAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	store, err := tokens(app)
 	if err != nil {
 		return nil, err
 	}
@@ -58,14 +58,14 @@ func (c *tokenAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	for _, s := range c.Scope {
 		t.Scopes = append(t.Scopes, serve.Scope(s))
 	}
-	if t.Expires, err = secrets.ParseEnd("--expires", c.Expires, a.Now()); err != nil {
+	if t.Expires, err = secrets.ParseEnd("--expires", c.Expires, app.Now()); err != nil {
 		return nil, err
 	}
 	secret, err := store.Add(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	a.Term.Note("the token %q is shown this once; clients send it as Authorization: Bearer", c.Name)
+	app.Term.Note("the token %q is shown this once; clients send it as Authorization: Bearer", c.Name)
 	return tokenAdded{secret, c.Name}, nil
 }
 
@@ -75,8 +75,8 @@ type tokenList struct {
 	Tokens []tokenLine `json:"tokens"`
 }
 
-func (*tokenListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := tokens(a)
+func (*tokenListRun) Run(_ context.Context, app *cli.App) (cli.Answer, error) {
+	store, err := tokens(app)
 	if err != nil {
 		return nil, err
 	}
@@ -85,31 +85,31 @@ func (*tokenListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		a.Term.Note("no tokens yet: rye serve token add NAME creates one")
+		app.Term.Note("no tokens yet: rye serve token add NAME creates one")
 	}
 	var ans tokenList
 	for i := range all {
-		ans.Tokens = append(ans.Tokens, lineOf(&all[i], a.Now()))
+		ans.Tokens = append(ans.Tokens, lineOf(&all[i], app.Now()))
 	}
 	return ans, nil
 }
 
-func (x tokenList) Text(t *cli.Terminal) {
+func (x tokenList) Text(term *cli.Terminal) {
 	var rows [][]string
-	for _, l := range x.Tokens {
+	for _, tokenLine := range x.Tokens {
 		state := "does not expire"
 		switch {
-		case l.Expired:
-			state = "expired " + l.Expires
-		case l.Expires != "":
-			state = "expires " + l.Expires
+		case tokenLine.Expired:
+			state = "expired " + tokenLine.Expires
+		case tokenLine.Expires != "":
+			state = "expires " + tokenLine.Expires
 		}
-		if l.Tenant != "" {
-			state += ", for " + l.Tenant
+		if tokenLine.Tenant != "" {
+			state += ", for " + tokenLine.Tenant
 		}
-		rows = append(rows, []string{l.Name, strings.Join(l.Scopes, ", "), state})
+		rows = append(rows, []string{tokenLine.Name, strings.Join(tokenLine.Scopes, ", "), state})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 type tokenRemoveRun struct {
@@ -145,8 +145,8 @@ func CompleteTokens(a *cli.App) []cli.Candidate {
 }
 
 // CheckTokens checks that only their owner can read the tokens of rye serve.
-func CheckTokens(_ context.Context, a *cli.App) paths.Finding {
-	store, err := tokens(a)
+func CheckTokens(_ context.Context, app *cli.App) paths.Finding {
+	store, err := tokens(app)
 	if err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}
@@ -156,7 +156,7 @@ func CheckTokens(_ context.Context, a *cli.App) paths.Finding {
 	}
 	expired := 0
 	for i := range all {
-		if all[i].Expired(a.Now()) {
+		if all[i].Expired(app.Now()) {
 			expired++
 		}
 	}

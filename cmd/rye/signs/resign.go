@@ -67,7 +67,7 @@ func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, 
 		refs = slices.Sorted(maps.Keys(shown))
 	}
 	ans, err := (&SignRun{Items: refs, Format: sign.V2.String(), DryRun: s.DryRun, KeyFlag: s.Flag, shown: shown,
-		open: s.Open}).signItems(ctx, s.App)
+		open: s.Open, counts: true}).signItems(ctx, s.App)
 	all, ok := ans.(*SignAnswer)
 	if !ok {
 		return nil, nil, err
@@ -104,26 +104,26 @@ func (s *Resigner) agreed(ctx context.Context) (shown map[string]content, err er
 // changed finds the items that this key has signed under their names and that were changed since. Items signed by
 // other keys, or unsigned, must be named.
 func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
-	v, err := s.Open.open(ctx, s.App)
+	items, err := s.Open.open(ctx, s.App)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	l, err := v.Files(ctx)
+	defer items.Close()
+	l, err := items.Files(ctx)
 	if err != nil {
 		return nil, err
 	}
 	files := slices.DeleteFunc(l.Files, func(f ai.File) bool {
-		return f.Space != v.Project || s.Includes != nil && !s.Includes(f.Path)
+		return f.Space != items.Project || s.Includes != nil && !s.Includes(f.Path)
 	})
-	v.Admit.KeepTrees()
+	items.Admit.KeepTrees()
 	var mu sync.Mutex
 	var all []resigning
-	err = v.Each(ctx, files, func(_ int, it *ai.Item, err error) {
+	err = items.Each(ctx, files, func(_ int, it *ai.Item, err error) {
 		if err != nil || it.Broken != nil {
 			return // a later step reports the error
 		}
-		e, err := v.Admit.Admit(ctx, it, policy.ToUse)
+		e, err := items.Admit.Admit(ctx, it, policy.ToUse)
 		if err == nil && e.Decision.Allowed {
 			return
 		}
@@ -131,9 +131,9 @@ func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 		if !ok {
 			return
 		}
-		r.file = v.Name(it.Space, it.Path)
+		r.file = items.Name(it.Space, it.Path)
 		r.diff = diffSigned(s.Before(ctx, it), it)
-		subject, _, _ := v.Admit.Subject(ctx, it) // without a subject nothing is signed
+		subject, _, _ := items.Admit.Subject(ctx, it) // without a subject nothing is signed
 		r.is = content{it.Stripped, subject.Tree}
 		mu.Lock()
 		defer mu.Unlock()

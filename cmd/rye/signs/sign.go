@@ -34,15 +34,16 @@ func asName(command, file string) string {
 
 // SignRun is rye sign. Other commands use it to sign items.
 type SignRun struct {
-	Items   []string `arg:"" optional:"" name:"item" complete:"own" help:"Refs, globs, files or directories."`
+	Items   []string `arg:"" optional:"" name:"item" complete:"own|path" help:"Refs, globs, files or directories."`
 	As      string   `placeholder:"NAME" help:"Name under which to use the one file."`
 	All     bool     `help:"Sign every item of the project."`
 	Format  string   `enum:"v1,v2" default:"v2" help:"Signature format: ${enum}."`
 	Upgrade bool     `help:"Replace a signature of the first format (v1)."`
 	DryRun  bool     `help:"Show what would be done; write nothing."`
 	trusts.KeyFlag
-	shown map[string]content // what the user has agreed to sign, by ref; nil if they named the items
-	open  Opener
+	shown  map[string]content // what the user has agreed to sign, by ref; nil if they named the items
+	open   Opener
+	counts bool // sign nothing with a key whose signature doesn't count
 }
 
 // SignAnswer is the result of rye sign.
@@ -57,25 +58,25 @@ type SignAnswer struct {
 // A SignLine is a signed file in the result.
 type SignLine = *signing.Signed
 
-func (s *SignAnswer) Text(t *cli.Terminal) {
-	spaces.PrintProblems(t, s.Problems)
+func (s *SignAnswer) Text(term *cli.Terminal) {
+	spaces.PrintProblems(term, s.Problems)
 	verb := cli.DryVerb(s.DryRun, "signed", "would sign")
-	for _, f := range s.Files {
-		if !f.Changed {
+	for _, signed := range s.Files {
+		if !signed.Changed {
 			continue
 		}
 		others := ""
-		if f.Beside > 0 {
-			others = ", with " + fault.Count(int64(f.Beside), "file") + " beside it"
+		if signed.Beside > 0 {
+			others = ", with " + fault.Count(int64(signed.Beside), "file") + " beside it"
 		}
 		replaced := ""
-		if f.Replaced > 0 {
-			replaced = ", replacing " + fault.Count(int64(f.Replaced), "signature") + " that no longer matched"
+		if signed.Replaced > 0 {
+			replaced = ", replacing " + fault.Count(int64(signed.Replaced), "signature") + " that no longer matched"
 		}
-		t.Printf("%s %s as %s%s%s\n", verb, f.File, f.Name, others, replaced)
+		term.Printf("%s %s as %s%s%s\n", verb, signed.File, signed.Name, others, replaced)
 	}
 	if s.Signed+s.Unchanged > 1 {
-		t.Note("%s %s; %d already had this signature", verb, fault.Count(int64(s.Signed), "item"), s.Unchanged)
+		term.Note("%s %s; %d already had this signature", verb, fault.Count(int64(s.Signed), "item"), s.Unchanged)
 	}
 }
 
@@ -89,7 +90,7 @@ func (s *SignAnswer) add(l SignLine) {
 	}
 }
 
-func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *SignRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.Upgrade && c.Format == "v1" {
 		return nil, fault.New(fault.Validation, "--upgrade and --format v1 are opposites")
 	}
@@ -100,7 +101,7 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	case c.As == "" && !c.All && len(c.Items) == 0:
 		return nil, fault.New(fault.Validation, "\"rye sign\" needs <item>, or --all").Try("rye help sign")
 	case c.As == "":
-		return c.signItems(ctx, a)
+		return c.signItems(ctx, app)
 	case len(c.Items) != 1:
 		f := fault.New(fault.Validation, "--as names one file, and %s are given",
 			fault.Count(int64(len(c.Items)), "file"))
@@ -109,54 +110,54 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		return nil, f
 	}
-	s, err := signing.NewSubject(c.Items[0], c.As)
+	subject, err := signing.NewSubject(c.Items[0], c.As)
 	if err != nil {
 		return nil, err
 	}
-	if err := paths.RefuseLinks(a, s.File); err != nil {
+	if err := paths.RefuseLinks(app, subject.File); err != nil {
 		return nil, err
 	}
-	ref, _, err := itemAt(ctx, a, s)
+	ref, _, err := itemAt(ctx, app, subject)
 	switch {
 	case err != nil:
 		return nil, err
-	case ref == s.Name:
-		return c.signItems(ctx, a)
+	case ref == subject.Name:
+		return c.signItems(ctx, app)
 	case ref != "":
 		// Signing would remove its signature as an item.
-		return nil, fault.New(fault.Validation, "%q is %q and cannot be %q as well", s.File, ref, s.Name).
-			Try("rye sign "+fault.Quote(ref)).On("file", s.File).On("ref", ref)
+		return nil, fault.New(fault.Validation, "%q is %q and cannot be %q as well", subject.File, ref, subject.Name).
+			Try("rye sign "+fault.Quote(ref)).On("file", subject.File).On("ref", ref)
 	}
-	return c.signFile(ctx, a, s)
+	return c.signFile(ctx, app, subject)
 }
 
 // signFile signs a file under the name of --as. It needs no policy, because there may be none yet.
-func (c *SignRun) signFile(ctx context.Context, a *cli.App, s signing.Subject) (cli.Answer, error) {
-	k, err := trusts.SigningKey(ctx, a, c.Key)
+func (c *SignRun) signFile(ctx context.Context, app *cli.App, subject signing.Subject) (cli.Answer, error) {
+	k, err := trusts.SigningKey(ctx, app, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	t, err := paths.OpenTrust(a)
+	t, err := paths.OpenTrust(app)
 	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
-	file, err := paths.Open(a, s.File)
+	file, err := paths.Open(app, subject.File)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	l, err := c.signer(a, k, t).SignFile(s, file, c.DryRun)
+	signed, err := c.signer(app, k, t).SignFile(subject, file, c.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	if !l.Changed {
-		a.Term.Note("%q is signed by %q already", s.File, k.Name)
+	if !signed.Changed {
+		app.Term.Note("%q is signed by %q already", subject.File, k.Name)
 	}
-	if l.Refusal != nil {
-		a.Term.Warn("that is not enough: %s", l.Refusal.Text)
+	if signed.Refusal != nil {
+		app.Term.Warn("that is not enough: %s", signed.Refusal.Text)
 	}
 	ans := &SignAnswer{Problems: []check.Problem{}, DryRun: c.DryRun}
-	ans.add(l)
+	ans.add(signed)
 	return ans, nil
 }
 

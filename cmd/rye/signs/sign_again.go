@@ -48,12 +48,12 @@ func (c *SignRun) again(ctx context.Context, a *cli.App, q *paths.Question) *Sig
 }
 
 // remember caches an answer if nothing had to be signed and the policy admits every item.
-func (c *SignRun) remember(ctx context.Context, q *paths.Question, ans *SignAnswer) {
-	if q != nil && !q.Known() {
-		q.Expect()
+func (c *SignRun) remember(ctx context.Context, question *paths.Question, ans *SignAnswer) {
+	if question != nil && !question.Known() {
+		question.Expect()
 		return
 	}
-	if q == nil || ans.Signed > 0 || ans.Unchanged < 2 { // for a single item the answer names it
+	if question == nil || ans.Signed > 0 || ans.Unchanged < 2 { // for a single item the answer names it
 		return
 	}
 	for _, l := range ans.Files {
@@ -68,6 +68,6 @@ func (c *SignRun) remember(ctx context.Context, q *paths.Question, ans *SignAnsw
 		return
 	}
 	if files, err := json.Marshal(ans.Files); err == nil {
-		q.Keep(ctx, append(append(b, '\n'), files...))
+		question.Keep(ctx, append(append(b, '\n'), files...))
 	}
 }

@@ -51,7 +51,7 @@ type itemSigner struct {
 	most   int64                       // the limit of cached
 	cached atomic.Int64                // bytes of files in memory
 	v1     atomic.Int64                // items signed in the first format that aren't upgraded
-	deny   atomic.Pointer[fault.Error] // why such an item can't be upgraded
+	deny   atomic.Pointer[fault.Error] // why such an item can't be upgraded, or why a signature doesn't count
 }
 
 // maxKept is how many bytes of files stay in memory between their check and their signature. Other files are read
@@ -64,57 +64,60 @@ func (c *SignRun) signItems(ctx context.Context, a *cli.App) (cli.Answer, error)
 }
 
 // SignWithin is signItems with a limit on the bytes of files in memory.
-func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.Answer, error) {
-	q, err := c.question(ctx, a)
+func (c *SignRun) SignWithin(ctx context.Context, app *cli.App, most int64) (cli.Answer, error) {
+	question, err := c.question(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	if ans := c.again(ctx, a, q); ans != nil {
+	if ans := c.again(ctx, app, question); ans != nil {
 		return ans, nil
 	}
-	v, err := c.open.open(ctx, a)
+	v, err := c.open.open(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	defer v.Close()
 	v.ForgetLock()
-	ans, err := c.signAll(ctx, a, v, most)
+	ans, err := c.signAll(ctx, app, v, most)
 	if ans == nil {
 		return nil, err // a nil pointer would not be a nil answer
 	}
 	if err == nil && !v.LeftOut() {
-		c.remember(ctx, q, ans)
+		c.remember(ctx, question, ans)
 	}
 	return ans, err
 }
 
 // signAll signs the selected items.
-func (c *SignRun) signAll(ctx context.Context, a *cli.App, v *spaces.Items, most int64) (*SignAnswer, error) {
-	sel, err := c.selected(ctx, v)
+func (c *SignRun) signAll(ctx context.Context, app *cli.App, items *spaces.Items, most int64) (*SignAnswer, error) {
+	sel, err := c.selected(ctx, items)
 	if err != nil {
 		return nil, err
 	}
 	if len(sel.Files)+len(sel.Problems) == 0 {
-		a.Term.Note("no items to sign")
+		app.Term.Note("no items to sign")
 		return &SignAnswer{Files: []SignLine{}, Problems: []check.Problem{}, DryRun: c.DryRun}, nil
 	}
-	s := &itemSigner{run: c, v: v, check: v.Checker(), most: most, dirs: map[*ai.Space]*osfile.Dir{},
-		write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
-	defer v.CountChecked(s.check)
-	v.Admit.KeepTrees() // all files are read before the first is written
-	s.check.Listed(sel.Problems)
-	if err := s.check.All(ctx, sel.Files, func(i int, it *check.Checked) { s.all[i] = s.take(it) }); err != nil {
+	itemSigner := &itemSigner{run: c, v: items, check: items.Checker(), most: most, dirs: map[*ai.Space]*osfile.Dir{},
+		write: osfile.NewBatch(len(sel.Files), app.Now()), all: make([]pending, len(sel.Files))}
+	defer items.CountChecked(itemSigner.check)
+	items.Admit.KeepTrees() // all files are read before the first is written
+	itemSigner.check.Listed(sel.Problems)
+	if err := itemSigner.check.All(ctx, sel.Files, func(i int,
+		it *check.Checked) {
+		itemSigner.all[i] = itemSigner.take(it)
+	}); err != nil {
 		return nil, err
 	}
-	if ans, err := s.refused(); err != nil {
+	if ans, err := itemSigner.refused(); err != nil {
 		return ans, err
 	}
-	if s.key, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+	if itemSigner.key, err = trusts.SigningKey(ctx, app, c.Key); err != nil {
 		return nil, err
 	}
-	s.signer = c.signer(a, s.key, v.Trust)
+	itemSigner.signer = c.signer(app, itemSigner.key, items.Trust)
 	for _, f := range sel.Files {
-		if s.dirs[f.Space] != nil {
+		if itemSigner.dirs[f.Space] != nil {
 			continue
 		}
 		d, err := osfile.OpenDir(f.Space.Dir, 0o777)
@@ -122,9 +125,9 @@ func (c *SignRun) signAll(ctx context.Context, a *cli.App, v *spaces.Items, most
 			return nil, err
 		}
 		defer d.Close()
-		s.dirs[f.Space] = d
+		itemSigner.dirs[f.Space] = d
 	}
-	return s.finish(ctx)
+	return itemSigner.finish(ctx)
 }
 
 // selected returns the items to sign. Items that are on no disk of this user are refused.
@@ -169,54 +172,54 @@ func (c *SignRun) namesFile(err error) error {
 
 // itemAt returns the ref of the item at a file's place in a space, or "". marked reports whether the file has the
 // marker of its kind: a helper with a name like an item has none.
-func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, marked bool, err error) {
-	if s.IsDocument() {
+func itemAt(ctx context.Context, a *cli.App, subject signing.Subject) (ref string, marked bool, err error) {
+	if subject.IsDocument() {
 		return "", false, nil
 	}
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return "", false, err
 	}
-	defer v.Close()
-	arg := items.Arg{Text: s.File}
-	if ok, err := v.PathArg(&arg); !ok || err != nil || arg.Space == nil {
+	defer view.Close()
+	arg := items.Arg{Text: subject.File}
+	if ok, err := view.PathArg(&arg); !ok || err != nil || arg.Space == nil {
 		return "", false, nil
 	}
-	f, err := v.At(arg.Space, arg.Path)
+	f, err := view.At(arg.Space, arg.Path)
 	if err != nil {
 		return "", false, nil
 	}
 	ref = f.Ref.String()
-	_, err = v.Load(ctx, f)
-	if marked = !errors.Is(err, ai.ErrAsset); !marked && ref != s.Name {
+	_, err = view.Load(ctx, f)
+	if marked = !errors.Is(err, ai.ErrAsset); !marked && ref != subject.Name {
 		return "", false, nil
 	}
 	return ref, marked, nil
 }
 
 // take keeps the parts of a checked item that signing needs.
-func (s *itemSigner) take(c *check.Checked) pending {
-	c.Model = nil
-	if s.cached.Add(int64(len(c.Bytes))) > s.most {
-		c.Bytes = nil
+func (s *itemSigner) take(checked *check.Checked) pending {
+	checked.Model = nil
+	if s.cached.Add(int64(len(checked.Bytes))) > s.most {
+		checked.Bytes = nil
 	}
-	if c.Signed.Format == sign.V1 && s.run.Format == sign.V2.String() && !s.run.Upgrade {
+	if checked.Signed.Format == sign.V1 && s.run.Format == sign.V2.String() && !s.run.Upgrade {
 		s.v1.Add(1)
-		s.problem(c, fault.New(fault.Validation, "is signed in the first format (v1): rye sign --upgrade %s",
-			fault.Quote(c.Ref.String())))
-		c.Bad = true
+		s.problem(checked, fault.New(fault.Validation, "is signed in the first format (v1): rye sign --upgrade %s",
+			fault.Quote(checked.Ref.String())))
+		checked.Bad = true
 	}
-	if s.run.Format == sign.V1.String() && c.Tree != nil {
-		s.problem(c, fault.New(fault.Validation, "the first format (v1) doesn't cover the %s beside it",
-			fault.Count(int64(len(c.Tree.Files)), "file")))
-		c.Bad = true
+	if s.run.Format == sign.V1.String() && checked.Tree != nil {
+		s.problem(checked, fault.New(fault.Validation, "the first format (v1) doesn't cover the %s beside it",
+			fault.Count(int64(len(checked.Tree.Files)), "file")))
+		checked.Bad = true
 	}
-	if is, ok := s.run.shown[c.Ref.String()]; ok && is != (content{c.Stripped, c.Subject.Tree}) {
-		s.problem(c, fault.New(fault.Conflict, "was changed after it was shown"))
-		c.Bad = true
+	if is, ok := s.run.shown[checked.Ref.String()]; ok && is != (content{checked.Stripped, checked.Subject.Tree}) {
+		s.problem(checked, fault.New(fault.Conflict, "was changed after it was shown"))
+		checked.Bad = true
 	}
-	before, err := fs.Lstat(c.Space.FS, c.Path)
-	st := c.File.Stat
+	before, err := fs.Lstat(checked.Space.FS, checked.Path)
+	st := checked.File.Stat
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fault.New(fault.Conflict, "%s", ai.ErrGone)
 	} else if err == nil && st != (statcache.Stamp{}) &&
@@ -224,13 +227,13 @@ func (s *itemSigner) take(c *check.Checked) pending {
 		err = fault.New(fault.Conflict, "was changed while it was read")
 	}
 	if err != nil {
-		s.problem(c, err)
-		c.Bad = true
+		s.problem(checked, err)
+		checked.Bad = true
 	}
-	if c.Bad {
-		return pending{Checked: c}
+	if checked.Bad {
+		return pending{Checked: checked}
 	}
-	return pending{Checked: c, before: before}
+	return pending{Checked: checked, before: before}
 }
 
 func (s *itemSigner) problem(c *check.Checked, err error) {
@@ -367,37 +370,45 @@ func (s *itemSigner) some(ctx context.Context, run []*pending) error {
 }
 
 // one signs one item and stages the result next to the old file.
-func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile.Folder, error)) error {
-	raw := w.Bytes
+func (s *itemSigner) one(ctx context.Context, pending *pending, folder func() (*osfile.Folder, error)) error {
+	raw := pending.Bytes
 	if raw == nil {
-		again, err := w.Space.Read(w.Path)
+		again, err := pending.Space.Read(pending.Path)
 		if err != nil {
-			return &ai.ItemError{Ref: w.Ref, Space: w.Space, Path: w.Path, Err: err}
+			return &ai.ItemError{Ref: pending.Ref, Space: pending.Space, Path: pending.Path, Err: err}
 		}
-		if cas.Sum(again) != w.Raw {
+		if cas.Sum(again) != pending.Raw {
 			return fault.New(fault.Conflict, "was changed after it was checked")
 		}
 		raw = again
 	}
-	sub := signing.Subject{Subject: w.Subject, File: s.v.Name(w.Space, w.Path), Item: true}
-	sub.Known = &admission.Known{Signed: w.Signed, Err: w.Broken}
+	sub := signing.Subject{Subject: pending.Subject, File: s.v.Name(pending.Space, pending.Path), Item: true}
+	sub.Known = &admission.Known{Signed: pending.Signed, Err: pending.Broken}
 	var err error
-	if w.line, err = s.signer.Sign(sub, raw); err != nil {
+	if pending.line, err = s.signer.Sign(sub, raw); err != nil {
 		return err
 	}
-	if w.Tree != nil {
-		w.line.Beside = len(w.Tree.Files)
+	if no := pending.line.Refusal; no != nil && s.run.counts && no.Code != fault.BelowThreshold {
+		// The new signature may replace one that counts. Below the threshold it is one of those that are needed.
+		no.Hint = append([]string{fault.Command("rye trust add", s.key.Name, "--names", pending.Ref.String())},
+			no.Hint...)
+		s.deny.CompareAndSwap(nil, no)
+		return no
 	}
-	signed := w.line.Bytes
-	w.Bytes, w.line.Bytes = nil, nil
-	if !w.line.Changed || s.run.DryRun {
+	if pending.Tree != nil {
+		pending.line.Beside = len(pending.Tree.Files)
+	}
+	signed := pending.line.Bytes
+	pending.Bytes, pending.line.Bytes = nil, nil
+	if !pending.line.Changed || s.run.DryRun {
 		return nil
 	}
 	f, err := folder()
 	if err != nil {
 		return err
 	}
-	w.staged, err = f.Stage(path.Base(w.Path), w.before, w.before.Mode().Perm(), osfile.BytesOf(signed))
+	pending.staged, err = f.Stage(path.Base(pending.Path), pending.before, pending.before.Mode().Perm(),
+		osfile.BytesOf(signed))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -25,67 +26,73 @@ import (
 // Meet shows whose key it claims to be and asks once on a terminal whether to trust it; then the command runs again.
 // Without a terminal the refusal ends in the one command that trusts the key. Signers named by flags take the place of
 // the policy.
-func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func() (cli.Answer, error)) (cli.Answer,
+func Meet(ctx context.Context, app *cli.App, path string, flags []string, run func() (cli.Answer, error)) (cli.Answer,
 	error) {
 	ans, err := run()
 	if err == nil || len(flags) > 0 {
 		return ans, err
 	}
-	f := fault.Of(err)
-	if f.Code != fault.UntrustedKey {
+	failure := fault.Of(err)
+	if failure.Code != fault.UntrustedKey {
 		return ans, err
 	}
-	root, noPolicy := paths.Paths(a).RootPolicy()
-	claim, ok := claimIn(ctx, a, err, path)
+	root, noPolicy := paths.Paths(app).RootPolicy()
+	claim, ok := claimIn(ctx, app, err, path)
 	if noPolicy != nil || !ok {
 		return ans, err
 	}
-	s, ok := newStranger(claim, root.Side.Policy)
+	stranger, ok := newStranger(claim, root.Side.Policy)
 	if !ok {
 		return ans, err
 	}
-	f.Hint = nil
-	f.Because("signer    "+s.print.String(), "owner     "+s.owner(), "names     "+strings.Join(s.names, " "))
+	failure.Hint = nil
+	if own, yes := stranger.own(app); yes && claim.Names != nil {
+		return ans, failure.Because(fmt.Sprintf("signer    %s: your key %q, which the policy no longer has",
+			stranger.print, own)).Try("rye sign --all", "rye trust list")
+	}
+	failure.Because("signer    "+stranger.print.String(), "owner     "+stranger.owner(),
+		"names     "+strings.Join(stranger.names, " "))
 	switch {
-	case s.alarm != "":
-		return ans, f.Because(s.alarm).Try("rye trust list")
-	case s.key.Public.IsZero():
-		return ans, f.Try("rye trust add KEYFILE --fingerprint " + s.print.String() + " --owner OWNER" + s.flags())
-	case !a.CanAsk() || a.Globals.Yes:
-		return ans, f.Try(fault.Command("rye trust add --from",
-			claim.From) + " --fingerprint " + s.print.String() + s.flags())
+	case stranger.alarm != "":
+		return ans, failure.Because(stranger.alarm).Try("rye trust list")
+	case stranger.key.Public.IsZero():
+		return ans, failure.Try("rye trust add KEYFILE --fingerprint " + stranger.print.String() +
+			" --owner OWNER" + stranger.flags())
+	case !app.CanAsk() || app.Globals.Yes:
+		return ans, failure.Try(fault.Command("rye trust add --from",
+			claim.From) + " --fingerprint " + stranger.print.String() + stranger.flags())
 	}
-	a.Term.Note("%-11s  %s", s.kind, s.name)
-	a.Term.Note("fingerprint  %s", s.print)
-	a.Term.Note("owner        %s", s.owner())
-	if err := a.Confirm(ctx, fmt.Sprintf("trust this key for %s?", strings.Join(s.names, " "))); err != nil {
+	app.Term.Note("%-11s  %s", stranger.kind, stranger.name)
+	app.Term.Note("fingerprint  %s", stranger.print)
+	app.Term.Note("owner        %s", stranger.owner())
+	if err := app.Confirm(ctx, fmt.Sprintf("trust this key for %s?", strings.Join(stranger.names, " "))); err != nil {
 		return ans, err
 	}
-	if _, err := trusts.AddFrom(ctx, a, claim.From, s.print, s.names); err != nil {
+	if _, err := trusts.AddFrom(ctx, app, claim.From, stranger.print, stranger.names); err != nil {
 		return ans, err
 	}
-	return Meet(ctx, a, path, flags, run) // an index and its bundles may have several signers
+	return Meet(ctx, app, path, flags, run) // an index and its bundles may have several signers
 }
 
 // claimIn returns a refused document's claim about its signers, from the error or else from the archive.
-func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.NotAdmittedError, bool) {
+func claimIn(ctx context.Context, app *cli.App, err error, path string) (*bundle.NotAdmittedError, bool) {
 	if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && no.From != "" {
 		claim := *no
-		switch typed := a.Absolute(cli.Setting{Value: path}); {
+		switch typed := app.Absolute(cli.Setting{Value: path}); {
 		case path != "" && typed.Err == nil && typed.Value == claim.From:
 			claim.From = path
 		case !strings.Contains(claim.From, "://"):
 			dir, layout := strings.CutPrefix(claim.From, oci.LayoutScheme)
-			if claim.From = paths.FromHere(a, dir); layout {
+			if claim.From = paths.FromHere(app, dir); layout {
 				claim.From = oci.LayoutScheme + claim.From
 			}
 		}
 		return &claim, true
 	}
 	if path == "" {
-		return strangerIn(a, err)
+		return strangerIn(app, err)
 	}
-	at := a.Absolute(cli.Setting{Value: path})
+	at := app.Absolute(cli.Setting{Value: path})
 	if at.Err != nil {
 		return nil, false
 	}
@@ -97,7 +104,7 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 }
 
 // strangerIn returns the claim of the project about the signer of the locked items that an error is about.
-func strangerIn(a *cli.App, err error) (*bundle.NotAdmittedError, bool) {
+func strangerIn(app *cli.App, err error) (*bundle.NotAdmittedError, bool) {
 	var refs []model.Ref
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		for _, p := range closed.Problems {
@@ -113,14 +120,14 @@ func strangerIn(a *cli.App, err error) (*bundle.NotAdmittedError, bool) {
 	if len(refs) == 0 {
 		return nil, false
 	}
-	l, bad := paths.OpenLock(a, false)
+	l, bad := paths.OpenLock(app, false)
 	if bad != nil {
 		return nil, false
 	}
 	defer l.Close()
 	no, ok := errors.AsType[*bundle.NotAdmittedError](l.Stranger(refs...))
 	if ok {
-		no.From = paths.FromHere(a, no.From)
+		no.From = paths.FromHere(app, no.From)
 	}
 	return no, ok
 }
@@ -136,49 +143,63 @@ type stranger struct {
 }
 
 // newStranger finds the first unknown signer of a document, preferring one whose public key is known.
-func newStranger(claim *bundle.NotAdmittedError, p *policy.Policy) (s stranger, ok bool) {
+func newStranger(claim *bundle.NotAdmittedError, rules *policy.Policy) (stranger stranger, ok bool) {
 	for _, l := range claim.Signatures {
-		if _, known := p.Key(l.Key); known || ok && !s.key.Public.IsZero() {
+		if _, known := rules.Key(l.Key); known || ok && !stranger.key.Public.IsZero() {
 			continue
 		}
-		s.print, ok = l.Key, true
+		stranger.print, ok = l.Key, true
 		if i := slices.IndexFunc(claim.Keys, func(k manifest.SignerKey) bool {
 			return k.Public.Fingerprint() == l.Key
 		}); i >= 0 {
-			s.key = claim.Keys[i]
+			stranger.key = claim.Keys[i]
 		}
 	}
-	s.kind, s.name, _ = strings.Cut(claim.Name, ":")
-	s.source = "archive"
+	stranger.kind, stranger.name, _ = strings.Cut(claim.Name, ":")
+	stranger.source = "archive"
 	switch {
 	case claim.Names != nil:
-		s.source = "project"
-	case s.kind == "index":
-		s.source = s.kind
+		stranger.source = "project"
+	case stranger.kind == "index":
+		stranger.source = stranger.kind
 	case strings.HasPrefix(claim.From, oci.LayoutScheme):
-		s.source = "image layout"
+		stranger.source = "image layout"
 	case oci.IsReference(claim.From):
-		s.source = "registry"
+		stranger.source = "registry"
 	}
-	id, _, _ := strings.Cut(s.name, "@")
-	space, _, below := strings.Cut(id, "/")
-	if s.names = []string{space + "/**"}; !below {
-		s.names = []string{space, space + "/**"}
+	id, _, _ := strings.Cut(stranger.name, "@")
+	space := plugin.Owned(id)
+	if stranger.names = []string{space + "/**"}; space == id {
+		stranger.names = []string{space, space + "/**"}
 	}
 	if claim.Names != nil {
-		s.names = claim.Names
+		stranger.names = claim.Names
 	}
-	for _, known := range p.Sections().Keys {
-		if s.key.Owner != "" && known.Owner == s.key.Owner {
-			s.alarm = fmt.Sprintf("the policy knows another key of %s, %s: this one may be an impostor's", known.Owner,
+	for _, known := range rules.Sections().Keys {
+		if stranger.key.Owner != "" && known.Owner == stranger.key.Owner {
+			stranger.alarm = fmt.Sprintf("the policy knows another key of %s, %s: this one may be an impostor's",
+				known.Owner,
 				known.Public.Fingerprint().Short())
 		}
 	}
-	if r, covered := p.RuleOf(s.kind + ":" + id); covered && r.Glob != "**" {
-		s.alarm = fmt.Sprintf("%s is signed by %s in the policy: another key may be an impostor's", r.Glob,
+	if r, covered := rules.RuleOf(stranger.kind + ":" + id); covered && r.Glob != "**" {
+		stranger.alarm = fmt.Sprintf("%s is signed by %s in the policy: another key may be an impostor's", r.Glob,
 			strings.Join(r.Keys, ", "))
 	}
-	return s, ok
+	return stranger, ok
+}
+
+// own returns the name of the signer's key if the user has it and signs with another one: after a rotation, or once
+// the policy lost it, no hint may trust it again.
+func (s stranger) own(app *cli.App) (name string, yes bool) {
+	lines, _ := trusts.KeyLines(app)
+	for _, line := range lines {
+		if line.Fingerprint == s.print.String() {
+			name = line.Name
+		}
+		yes = yes || line.Default && len(line.Vouches) > 0
+	}
+	return name, yes && name != ""
 }
 
 func (s stranger) owner() string {

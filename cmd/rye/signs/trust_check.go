@@ -15,7 +15,7 @@ import (
 )
 
 type trustCheckRun struct {
-	Name string `arg:"" help:"Name: kind:id."`
+	Name string `arg:"" complete:"ref" help:"Name: kind:id."`
 	File string `arg:"" optional:"" complete:"file" help:"File to check under NAME."`
 }
 
@@ -25,8 +25,8 @@ type trustCheckAnswer struct {
 	File     *signing.Evidence `json:"file,omitempty"`
 }
 
-func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	t, err := paths.OpenTrust(a)
+func (c *trustCheckRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	trusted, err := paths.OpenTrust(app)
 	if trust.IsMissing(err) {
 		return nil, fault.Of(err).Asked()
 	}
@@ -34,17 +34,17 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		return nil, err
 	}
 	if !strings.Contains(c.Name, ":") {
-		if c.Name, err = withKind(ctx, a, c.Name); err != nil {
+		if c.Name, err = withKind(ctx, app, c.Name); err != nil {
 			return nil, err
 		}
 	}
-	if err := trusts.KnownKind(ctx, a, c.Name); err != nil {
+	if err := trusts.KnownKind(ctx, app, c.Name); err != nil {
 		return nil, err
 	}
 	ans := trustCheckAnswer{Name: c.Name}
 	var refused *fault.Error
-	for _, au := range t.Authorities() {
-		line, err := au.CheckName(c.Name, t.Now)
+	for _, au := range trusted.Authorities() {
+		line, err := au.CheckName(c.Name, trusted.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +53,7 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		}
 	}
 	if c.File != "" {
-		file, err := (&VerifyRun{Items: []string{c.File}, As: c.Name}).Run(ctx, a)
+		file, err := (&VerifyRun{Items: []string{c.File}, As: c.Name}).Run(ctx, app)
 		if r, ok := file.(*VerifyReport); ok {
 			ans.File = r.Files[0]
 		}
@@ -67,27 +67,27 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 
 // withKind returns the ref of a bare id that only one kind has. Otherwise the error suggests the refs that have it.
 func withKind(ctx context.Context, a *cli.App, id string) (string, error) {
-	f := fault.New(fault.Validation, "%q has no kind: expected kind:id", id)
+	failure := fault.New(fault.Validation, "%q has no kind: expected kind:id", id)
 	var refs []string
 	if v, err := spaces.OpenItems(ctx, a); err == nil {
 		defer v.Close()
 		for _, k := range v.Kinds() {
 			if _, err := v.Find(ctx, model.Ref{Kind: k.Name, ID: id}); err == nil {
 				refs = append(refs, k.Name+":"+id)
-				f.Try(fault.Command("rye trust check", k.Name+":"+id))
+				failure.Try(fault.Command("rye trust check", k.Name+":"+id))
 			}
 		}
 	}
 	if len(refs) == 1 {
 		return refs[0], nil
 	}
-	return "", f.Try(fault.Command("rye trust check", "bundle:"+id))
+	return "", failure.Try(fault.Command("rye trust check", "bundle:"+id))
 }
 
-func (c trustCheckAnswer) Text(t *cli.Terminal) {
-	for _, p := range c.Policies {
+func (c trustCheckAnswer) Text(term *cli.Terminal) {
+	for _, nameCheck := range c.Policies {
 		var who []string
-		for _, k := range p.Keys {
+		for _, k := range nameCheck.Keys {
 			s := k.Name + " " + paths.Short(k.Fingerprint)
 			if k.Fault != "" {
 				s += " (" + k.Fault + ")"
@@ -95,22 +95,24 @@ func (c trustCheckAnswer) Text(t *cli.Terminal) {
 			who = append(who, s)
 		}
 		switch {
-		case p.Rule == "":
-			t.Printf("%s: no rule covers %s\n", p.Origin, c.Name)
-		case p.Excepted:
-			t.Printf("%s: %q excepts %s\n", p.Origin, p.Rule, c.Name)
+		case nameCheck.Rule == "":
+			term.Printf("%s: no rule covers %s\n", nameCheck.Origin, c.Name)
+		case nameCheck.Excepted:
+			term.Printf("%s: %q excepts %s\n", nameCheck.Origin, nameCheck.Rule, c.Name)
 		default:
-			t.Printf("%s: %q decides, keys: [%s], threshold: %d\n", p.Origin, p.Rule, strings.Join(who, ", "),
-				p.Threshold)
+			term.Printf("%s: %q covers %s, keys: [%s], threshold: %d\n", nameCheck.Origin, nameCheck.Rule, c.Name,
+				strings.Join(who, ", "),
+				nameCheck.Threshold)
 		}
-		for _, l := range p.Ask {
-			t.Printf("%s: calls: %q: %s\n", p.Origin, l.Line, l.Text)
+		for _, l := range nameCheck.Ask {
+			term.Printf("%s: calls: %q: %s\n", nameCheck.Origin, l.Line, l.Text)
 		}
 	}
 	if strings.HasPrefix(c.Name, "tool:") {
-		t.Printf("other calls of threads, MCP clients and servers: ask if the risk is infra, money or destructive\n")
+		term.Printf(
+			"other calls of threads, MCP clients and servers: ask if the risk is infra, money or destructive\n")
 	}
 	if c.File != nil {
-		printEvidence(t, c.File)
+		printEvidence(term, c.File)
 	}
 }

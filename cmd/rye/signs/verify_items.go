@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -41,13 +40,13 @@ func newReport(files []*signing.Evidence, one *fault.Error) (cli.Answer, error) 
 }
 
 // Text shows the evidence of a single file, or one line for each of several files.
-func (r *VerifyReport) Text(t *cli.Terminal) {
+func (r *VerifyReport) Text(term *cli.Terminal) {
 	if r.Installed != nil {
-		printInstalled(t, r.Installed)
+		printInstalled(term, r.Installed)
 		return
 	}
 	if len(r.Files) == 1 {
-		printEvidence(t, r.Files[0])
+		printEvidence(term, r.Files[0])
 		return
 	}
 	name, space := 0, 0
@@ -55,14 +54,14 @@ func (r *VerifyReport) Text(t *cli.Terminal) {
 		name, space = max(name, len(v.Name)), max(space, len(v.Space))
 	}
 	for _, v := range r.Files {
-		word := t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii)
+		word := term.Stdout.Paint(cli.RoleGood, "verified", term.Ascii)
 		if !v.Allowed {
-			word = t.Stdout.Paint(cli.RoleError, "refused ", t.Ascii)
+			word = term.Stdout.Paint(cli.RoleError, "refused ", term.Ascii)
 		}
-		t.Printf("%s  %s  %s  %s\n", word, t.Pad(v.Name, name), t.Pad(v.Space, space), words(v))
+		term.Printf("%s  %s  %s  %s\n", word, term.Pad(v.Name, name), term.Pad(v.Space, space), words(v))
 	}
 	if r.Refused == 0 {
-		t.Note("verified %s", fault.Count(int64(len(r.Files)), "item"))
+		term.Note("verified %s", fault.Count(int64(len(r.Files)), "item"))
 	}
 }
 
@@ -89,46 +88,46 @@ func (r *VerifyReport) Findings() (all []sarif.Finding) {
 }
 
 // words summarizes the evidence of a file: its signers, or why it is refused.
-func words(v *signing.Evidence) string {
-	if !v.Allowed {
-		if v.Sentence != "" {
-			return fmt.Sprintf("%s: %s", v.Code, v.Sentence)
+func words(evidence *signing.Evidence) string {
+	if !evidence.Allowed {
+		if evidence.Sentence != "" {
+			return fmt.Sprintf("%s: %s", evidence.Code, evidence.Sentence)
 		}
-		return fmt.Sprintf("%s (%s): %s", v.Code, v.Reason, v.Message)
+		return fmt.Sprintf("%s (%s): %s", evidence.Code, evidence.Reason, evidence.Message)
 	}
 	beside := ""
-	if v.TreeFiles > 0 {
-		beside = ", with " + fault.Count(int64(v.TreeFiles), "file") + " beside it"
+	if evidence.TreeFiles > 0 {
+		beside = ", with " + fault.Count(int64(evidence.TreeFiles), "file") + " beside it"
 	}
-	switch v.Trust {
+	switch evidence.Trust {
 	case "builtin":
 		return "by the binary" + beside
 	case "digest":
 		return "by its digest" + beside
 	}
 	var names []string
-	for _, s := range v.Signers {
+	for _, s := range evidence.Signers {
 		if s.Verdict == policy.Admitted.String() {
 			names = append(names, cmp.Or(s.Name, paths.Short(s.Key)))
 		}
 	}
-	return fmt.Sprintf("signed by %s under %q%s", strings.Join(names, ", "), v.Rule, beside)
+	return fmt.Sprintf("signed by %s under %q%s", strings.Join(names, ", "), evidence.Rule, beside)
 }
 
 // verifyItems verifies items of spaces, each separately and without a cache.
-func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	t, err := trustToAsk(a)
+func (c *VerifyRun) verifyItems(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	trusted, err := trustToAsk(app)
 	if err != nil {
 		return nil, err
 	}
-	v, err := spaces.OpenItems(ctx, a)
+	items, err := spaces.OpenItems(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	defer v.Count()
-	v.Library = c.All
-	sel, err := v.Selected(ctx, nil, c.Items...)
+	defer items.Close()
+	defer items.Count()
+	items.Library = c.All
+	sel, err := items.Selected(ctx, nil, c.Items...)
 	if err != nil {
 		if f, ok := errors.AsType[*fault.Error](err); ok && len(c.Items) == 1 && f.Details["path"] != nil {
 			f.Hint = []string{asName("rye verify", c.Items[0])}
@@ -136,25 +135,25 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 		return nil, err
 	}
 	files, faults := make([]*signing.Evidence, len(sel.Files)), make([]*fault.Error, len(sel.Files))
-	v.Remember()
-	v.Admit.KeepTrees()
+	items.Remember()
+	items.Admit.KeepTrees()
 	listed := make([]ai.File, len(sel.Files))
 	for i := range listed {
 		listed[i] = sel.Files[i].File
 	}
 	var warned sync.Map
-	err = v.Each(ctx, listed, func(i int, it *ai.Item, err error) {
+	err = items.Each(ctx, listed, func(i int, it *ai.Item, err error) {
 		switch {
 		case errors.Is(err, ai.ErrAsset) && !sel.Files[i].Named:
 			return
 		case err != nil:
-			files[i], faults[i] = refusedFile(v, t, listed[i], err)
+			files[i], faults[i] = refusedFile(items, trusted, listed[i], err)
 		default:
-			files[i], faults[i] = verifyItem(ctx, v, t, it)
+			files[i], faults[i] = verifyItem(ctx, items, trusted, it)
 		}
 		for _, w := range files[i].Warnings {
 			if _, again := warned.LoadOrStore(w, true); !again {
-				a.Term.Warn("%s", w)
+				app.Term.Warn("%s", w)
 			}
 		}
 	})
@@ -165,19 +164,19 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 		if _, twice := errors.AsType[*ai.AmbiguousError](p); twice && i > 0 && sel.Problems[i-1].Err == p.Err {
 			continue // the error names both files
 		}
-		ans, f := refusedFile(v, t, ai.File{Ref: p.Ref, Space: p.Space, Path: p.Path}, p)
+		ans, f := refusedFile(items, trusted, ai.File{Ref: p.Ref, Space: p.Space, Path: p.Path}, p)
 		files, faults = append(files, ans), append(faults, f)
 	}
-	for _, b := range v.Unread {
-		if mayCover(v, b.ID, c.Items) {
-			ans, f := refusedBundle(v, t, b)
+	for _, b := range items.Unread {
+		if mayCover(items, b.ID, c.Items) {
+			ans, f := refusedBundle(items, trusted, b)
 			files, faults = append(files, ans), append(faults, f)
 		}
 	}
 	faults = slices.DeleteFunc(faults, func(f *fault.Error) bool { return f == nil })
 	files = slices.DeleteFunc(files, func(v *signing.Evidence) bool { return v == nil })
 	if len(files) == 0 {
-		if err := v.Nothing(ctx, c.Items); err != nil {
+		if err := items.Nothing(ctx, c.Items); err != nil {
 			return nil, err
 		}
 	}
@@ -202,26 +201,8 @@ func mayCover(v *spaces.Items, id string, texts []string) bool {
 		}) {
 			return true
 		}
-		_, glob, colon := strings.Cut(text, ":")
-		if !colon {
-			glob = text
-		}
-		return reaches(glob, id)
+		return arg.Reaches("", id)
 	})
-}
-
-// reaches reports whether a glob can cover an id or anything below it.
-func reaches(glob, id string) bool {
-	globs, segments := strings.Split(glob, "/"), strings.Split(id, "/")
-	for i, g := range globs {
-		if g == "**" || i == len(segments) {
-			return true
-		}
-		if ok, err := path.Match(g, segments[i]); !ok || err != nil {
-			return false
-		}
-	}
-	return len(globs) == len(segments)
 }
 
 // refusedBundle returns the evidence for the items of an unreadable bundle.
@@ -234,21 +215,26 @@ func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*
 }
 
 // verifyItem verifies an item with its tree.
-func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Item) (*signing.Evidence, *fault.Error) {
-	if err := check.Shadow(ctx, v.View, it); err != nil {
-		return refusedFile(v, t, it.File, err)
+func verifyItem(ctx context.Context, items *spaces.Items, trusted *trust.Trust, it *ai.Item) (*signing.Evidence,
+	*fault.Error) {
+	if err := check.Shadow(ctx, items.View, it); err != nil {
+		return refusedFile(items, trusted, it.File, err)
 	}
-	s := signing.Subject{File: v.Name(it.Space, it.Path), Item: true}
+	s := signing.Subject{File: items.Name(it.Space, it.Path), Item: true}
 	var beside *tree.Tree
 	var err error
-	if s.Subject, beside, err = v.Admit.Subject(ctx, it); err != nil {
-		return refusedFile(v, t, it.File, err)
+	if s.Subject, beside, err = items.Admit.Subject(ctx, it); err != nil {
+		return refusedFile(items, trusted, it.File, err)
 	}
-	s.Listed = lists(v, it, beside)
+	s.Listed = lists(items, it, beside)
 	s.Known = &admission.Known{Signed: it.Signed, Err: it.Broken} // Load has just verified these bytes
-	ans, f := signing.Verify(t, paths.Lists(v.App), s, bytes.NewReader(it.Bytes))
+	ans, f := signing.Verify(trusted, paths.Lists(items.App), s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
-	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(v, it) {
+	if err := items.Asked.Refuses(it.Space.Label, it.Ref.String()); err != nil && f == nil {
+		return refusedFile(items, trusted, it.File, &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path,
+			Err: err})
+	}
+	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(items, it) {
 		f.Hint[0] = "rye diff " + fault.Quote(it.Ref.String())
 	}
 	if beside != nil {

@@ -23,63 +23,79 @@ const (
 	maxRead      = 200
 )
 
-// CompleteRefs offers the refs that begin with prefix, or only kinds until a kind is typed. With own it offers only
-// items of the space that this user may change. It goes by the names of files.
-func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out []cli.Candidate) {
-	kind, _, typed := strings.Cut(prefix, ":")
-	if !typed {
-		for _, k := range CompleteKinds(ctx, a) {
-			out = append(out, cli.Candidate{Value: k.Value + ":", Help: k.Help})
-		}
-		return out
-	}
+// Taken says which items an argument takes.
+type Taken struct {
+	Kinds []string            // nil: all kinds
+	Bare  string              // the kind that an id without a kind has; "": the id of an item of any of Kinds
+	Own   bool                // only items of the space that this user may change
+	Only  func(*ai.Item) bool // nil: all of the kinds
+}
+
+// CompleteRefs offers the items that an argument takes. A word with a kind is completed to a ref. Any other is
+// completed to kinds and to the ids that name one item; of what isn't typed at all, it offers only the project's ids.
+// It goes by the names of files, and reads few of them.
+func CompleteRefs(ctx context.Context, a *cli.App, taken Taken, prefix string) (out []cli.Candidate) {
 	ctx, cancel := context.WithTimeout(ctx, CompleteTime)
 	defer cancel()
-	v, err := OpenItems(ctx, a)
+	items, err := OpenItems(ctx, a)
 	if err != nil {
 		return nil
 	}
-	defer v.Close()
-	if _, ok := v.Kind(kind); !ok {
-		return nil
+	defer items.Close()
+	kind, _, typed := strings.Cut(prefix, ":")
+	ids := map[string]int{} // how many kinds have it
+	for _, k := range items.Kinds() {
+		if taken.Kinds != nil && !slices.Contains(taken.Kinds, k.Name) || typed && k.Name != kind {
+			continue
+		}
+		from := k.Name + ":" + prefix
+		switch {
+		case typed:
+			from = prefix
+		case taken.Bare != k.Name:
+			out = append(out, cli.Candidate{Value: k.Name + ":", Help: "items in " + k.Dir})
+		}
+		if !typed && taken.Bare != "" && taken.Bare != k.Name {
+			continue
+		}
+		for _, c := range refsOf(ctx, items, k.Name, taken, from, !typed && prefix == "" && taken.Bare == "") {
+			if !typed {
+				c.Value = strings.TrimPrefix(c.Value, k.Name+":")
+				ids[c.Value]++
+			}
+			out = append(out, c)
+		}
 	}
-	l, err := v.Files(ctx, kind)
+	return slices.DeleteFunc(out, func(c cli.Candidate) bool { return ids[c.Value] > 1 })
+}
+
+// refsOf returns the refs of a kind that begin with from.
+func refsOf(ctx context.Context, items *Items, kind string, taken Taken, from string, own bool) (out []cli.Candidate) {
+	listing, err := items.Files(ctx, kind)
 	if err != nil {
 		return nil
 	}
-	l.Files = slices.DeleteFunc(l.Files, func(f ai.File) bool {
-		return !strings.HasPrefix(f.Ref.String(), prefix) || own && f.Space != v.Own()
+	listing.Files = slices.DeleteFunc(listing.Files, func(f ai.File) bool {
+		return !strings.HasPrefix(f.Ref.String(), from) || (own || taken.Own) && f.Space != items.Own()
 	})
-	if len(l.Files) <= maxRead {
-		assets := make([]bool, len(l.Files))
-		if err := v.Each(ctx, l.Files, func(i int, _ *ai.Item, err error) {
-			assets[i] = errors.Is(err, ai.ErrAsset)
+	if len(listing.Files) <= maxRead {
+		left := make([]bool, len(listing.Files))
+		if err := items.Each(ctx, listing.Files, func(i int, it *ai.Item, err error) {
+			left[i] = errors.Is(err, ai.ErrAsset) || taken.Only != nil && (err != nil || !taken.Only(it))
 		}); err == nil {
-			for i, asset := range assets {
+			for i, asset := range left {
 				if asset {
-					l.Files[i].ID = ""
+					listing.Files[i].ID = ""
 				}
 			}
 		}
 	}
-	for _, f := range l.Files {
+	for _, f := range listing.Files {
 		// Files of several spaces with one ref are adjacent.
 		if ref := f.Ref.String(); f.ID != "" && len(out) < maxOffered &&
 			(len(out) == 0 || out[len(out)-1].Value != ref) {
 			out = append(out, cli.Candidate{Value: ref, Help: f.Space.Label})
 		}
-	}
-	return out
-}
-
-// CompleteIDs offers the ids of a kind, for commands that don't need the kind. Once a kind is typed it offers refs.
-func CompleteIDs(ctx context.Context, a *cli.App, kind, prefix string) []cli.Candidate {
-	if strings.Contains(prefix, ":") {
-		return CompleteRefs(ctx, a, prefix, false)
-	}
-	out := CompleteRefs(ctx, a, kind+":"+prefix, false)
-	for i := range out {
-		out[i].Value = strings.TrimPrefix(out[i].Value, kind+":")
 	}
 	return out
 }

@@ -47,36 +47,55 @@ func ItemsOf(ctx context.Context, w *paths.Workspace) (*Items, error) {
 	return &Items{v, w.App, w}, nil
 }
 
-// Check checks the items that arguments name; without arguments, all items that this user may change here. An
-// answer without errors is cached until something changes.
+// Check checks the items and plugins that arguments name; without arguments, all items that this user may change here,
+// and the plugin that the working directory is in.
 func Check(ctx context.Context, a *cli.App, texts ...string) (*check.Report, error) {
-	w, err := paths.OpenWorkspace(a)
+	dirs, others := plugins(a, texts)
+	report := &check.Report{Problems: []check.Problem{}}
+	if len(others) > 0 || len(texts) == 0 && !alone(a, dirs) {
+		var err error
+		if report, err = checkItems(ctx, a, others...); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range dirs {
+		items, problems, err := checkPlugin(a, dir)
+		if err != nil {
+			return nil, err
+		}
+		report = report.With(items, problems)
+	}
+	return report, nil
+}
+
+func checkItems(ctx context.Context, a *cli.App, texts ...string) (*check.Report, error) {
+	workspace, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
-	var q *paths.Question
+	defer workspace.Close()
+	var question *paths.Question
 	if len(texts) == 0 {
-		q = w.AskOfItems(ctx, "check", "")
+		question = workspace.AskOfItems(ctx, "check", "")
 	}
 	var report *check.Report
-	if b, ok := q.Recall(ctx); ok && json.Unmarshal(b, &report) == nil {
+	if b, ok := question.Recall(ctx); ok && json.Unmarshal(b, &report) == nil {
 		return report, nil
 	}
-	v, err := ItemsOf(ctx, w)
+	v, err := ItemsOf(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
 	defer v.Items.Close()
 	v.ForgetLock()
-	checked, err := v.Items.Check(ctx, rules(), texts...)
+	checked, err := v.Items.Check(ctx, append(rules(), check.Risk), texts...)
 	if err != nil {
 		return nil, err
 	}
 	v.CountChecked(checked)
 	report = checked.Report()
-	if b, err := json.Marshal(report); err == nil && report.Errors == 0 && !w.LeftOut() {
-		q.Keep(ctx, b)
+	if b, err := json.Marshal(report); err == nil && report.Errors == 0 && !workspace.LeftOut() {
+		question.Keep(ctx, b)
 	}
 	return report, nil
 }

@@ -40,46 +40,47 @@ func OpenVouching(a *cli.App) (*Vouching, error) {
 }
 
 // Vouching returns the policy, or the keys of the flags.
-func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, error) {
+func (c *SignerFlags) Vouching(ctx context.Context, app *cli.App) (*Vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
 			return nil, fault.New(fault.Validation, "--threshold needs --signer").
 				Try("rye key list", "rye trust list")
 		}
-		v, err := OpenVouching(a)
+		v, err := OpenVouching(app)
 		if err != nil && trust.IsMissing(err) {
 			return nil, fault.Of(err).Because("--signer takes a public key instead of a policy")
 		}
 		return v, err
 	}
-	if a.Globals.Trust != "" || a.Env(cli.EnvTrust) != "" {
+	if app.Globals.Trust != "" || app.Env(cli.EnvTrust) != "" {
 		return nil, fault.New(fault.Validation,
 			"--signer replaces the policy: it can't be combined with --trust or %s", cli.EnvTrust)
 	}
-	v := &Vouching{Options: bundle.VerifyOptions{Now: a.Now().UTC(), Threshold: 1}, Names: map[string]string{}}
+	vouching := &Vouching{Options: bundle.VerifyOptions{Now: app.Now().UTC(), Threshold: 1},
+		Names: map[string]string{}}
 	if c.Threshold != nil {
-		v.Options.Threshold = *c.Threshold // 0 is refused below, like any other bad number
+		vouching.Options.Threshold = *c.Threshold // 0 is refused below, like any other bad number
 	}
 	for _, arg := range c.Signer {
-		k, err := SignerKey(ctx, a, arg)
+		k, err := SignerKey(ctx, app, arg)
 		if err != nil {
 			return nil, err
 		}
 		id := k.Fingerprint().String()
-		if _, twice := v.Names[id]; twice {
+		if _, twice := vouching.Names[id]; twice {
 			continue // one key counts once, however often it is named
 		}
-		v.Names[id] = arg
+		vouching.Names[id] = arg
 		if arg == k.String() {
-			v.Names[id] = "" // the key itself is no name
+			vouching.Names[id] = "" // the key itself is no name
 		}
-		v.Options.Signers = append(v.Options.Signers, k)
+		vouching.Options.Signers = append(vouching.Options.Signers, k)
 	}
-	if n := len(v.Options.Signers); v.Options.Threshold < 1 || v.Options.Threshold > n {
-		return nil, fault.New(fault.Validation, "--threshold is %d, but --signer gives %s", v.Options.Threshold,
+	if n := len(vouching.Options.Signers); vouching.Options.Threshold < 1 || vouching.Options.Threshold > n {
+		return nil, fault.New(fault.Validation, "--threshold is %d, but --signer gives %s", vouching.Options.Threshold,
 			fault.Count(int64(n), "key")).Because("it must be between 1 and the number of keys")
 	}
-	return v, nil
+	return vouching, nil
 }
 
 // Open opens the workspace of a command that takes a bundle, and what it trusts. The caller closes the workspace.

@@ -159,20 +159,20 @@ func CompleteCaches() []cli.Candidate {
 
 func (c *cacheClearRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	ans := cacheClearAnswer{Cleared: []string{}}
-	for _, r := range rebuildables() {
-		if c.Name != "" && c.Name != r.name {
+	for _, rebuildable := range rebuildables() {
+		if c.Name != "" && c.Name != rebuildable.name {
 			continue
 		}
-		path, err := r.path(a)
+		path, err := rebuildable.path(a)
 		if err != nil {
 			return nil, err
 		}
-		_, bytes := r.size(ctx, path)
-		if err := r.clear(ctx, path); err != nil {
+		_, bytes := rebuildable.size(ctx, path)
+		if err := rebuildable.clear(ctx, path); err != nil {
 			return nil, err
 		}
 		ans.Bytes += bytes
-		ans.Cleared = append(ans.Cleared, r.name)
+		ans.Cleared = append(ans.Cleared, rebuildable.name)
 	}
 	if len(ans.Cleared) == 0 {
 		var names []string

@@ -23,37 +23,37 @@ type storeCatAnswer struct {
 
 func (storeCatAnswer) Text(*cli.Terminal) {}
 
-func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err error) {
-	h := cas.NewHasher()
+func (c *storeCatRun) Run(ctx context.Context, app *cli.App) (ans cli.Answer, err error) {
+	hasher := cas.NewHasher()
 	var written int64
-	err = c.read(ctx, a, cas.Blob, func(s *disk.Store, id cas.ID) error {
-		o, err := s.Get(ctx, id)
+	err = c.read(ctx, app, cas.Blob, func(s *disk.Store, id cas.ID) error {
+		object, err := s.Get(ctx, id)
 		if err != nil {
 			return err
 		}
-		defer o.Close()
-		if a.Term.Json {
-			if o.Size > mostInReply {
+		defer object.Close()
+		if app.Term.Json {
+			if object.Size > mostInReply {
 				return fault.New(fault.Limit, "the object is too large for --json").
 					Try("rye store cat " + fault.Quote(c.Object) + " >object")
 			}
-			b, err := io.ReadAll(o)
-			ans = storeCatAnswer{id.Kind.String(), id.Digest, o.Size, b}
+			b, err := io.ReadAll(object)
+			ans = storeCatAnswer{id.Kind.String(), id.Digest, object.Size, b}
 			return err
 		}
 		// After a healed object, skip the bytes that were already written.
-		if _, err := io.CopyN(io.Discard, o, written); err != nil {
+		if _, err := io.CopyN(io.Discard, object, written); err != nil {
 			return err
 		}
-		n, err := io.Copy(io.MultiWriter(a.Term.Data, h), o)
+		n, err := io.Copy(io.MultiWriter(app.Term.Data, hasher), object)
 		written += n
-		if err == nil && h.Digest() != id.Digest {
-			err = &cas.DamagedError{ID: id, Found: h.Digest()}
+		if err == nil && hasher.Digest() != id.Digest {
+			err = &cas.DamagedError{ID: id, Found: hasher.Digest()}
 		}
 		return err
 	})
 	if err != nil {
-		return nil, errors.Join(a.Term.Data.Flush(), err)
+		return nil, errors.Join(app.Term.Data.Flush(), err)
 	}
 	return ans, nil
 }

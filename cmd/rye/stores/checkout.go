@@ -42,37 +42,37 @@ func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer,
 	return ans, nil
 }
 
-func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Store,
+func (c *storeCheckoutRun) checkout(ctx context.Context, app *cli.App, store *disk.Store,
 	root cas.ID) (ans storeCheckoutAnswer, err error) {
 	if root.Kind != cas.TreeKind {
 		return ans, paths.NotATree(root).Try("rye store cat " + fault.Quote(c.Object))
 	}
-	dir := a.Absolute(cli.Setting{Value: c.Dir})
+	dir := app.Absolute(cli.Setting{Value: c.Dir})
 	if dir.Err != nil {
 		return ans, dir.Err
 	}
 	// The pin keeps gc from removing the tree meanwhile.
-	release, err := s.Pin(ctx, root)
+	release, err := store.Pin(ctx, root)
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		a.Term.Detail("the store is read-only: another process may run gc meanwhile")
+		app.Term.Detail("the store is read-only: another process may run gc meanwhile")
 	case err != nil:
 		return ans, err
 	default:
 		defer func() { err = errors.Join(err, release()) }()
 	}
-	p := a.Progress("writing", 0)
+	p := app.Progress("writing", 0)
 	defer p.Done()
-	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: []string{a.Home().Value},
-		Closed: irreplaceable(a, s.Dir())}
+	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: []string{app.Home().Value},
+		Closed: irreplaceable(app, store.Dir())}
 	if p != nil {
 		o.Progress = func(_, bytes int64) { p.Sum.Store(bytes) }
 		p.Expect(ctx, func(ctx context.Context) (sum int64, err error) {
-			err = cas.Walk(ctx, s, root, func(_ string, e cas.Entry) error { sum += e.Size; return nil })
+			err = cas.Walk(ctx, store, root, func(_ string, e cas.Entry) error { sum += e.Size; return nil })
 			return sum, err
 		})
 	}
-	r, err := worktree.Checkout(ctx, s, root, dir.Value, o)
+	r, err := worktree.Checkout(ctx, store, root, dir.Value, o)
 	if place, ok := errors.AsType[*worktree.DestinationError](err); ok && place.Force {
 		return ans, place.Fault().Try("rye store checkout --force " + fault.Quote(c.Object) + " " +
 			fault.Quote(place.Path))

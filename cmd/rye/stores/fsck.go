@@ -29,51 +29,52 @@ type storeFsckAnswer struct {
 	Lost     []cas.Digest  `json:"lost,omitempty"` // not in the other store either
 }
 
-func (s storeFsckAnswer) Text(t *cli.Terminal) {
-	for _, p := range s.Problems {
-		what := p.File
-		if p.Ref != "" {
-			what = "ref " + p.Ref
+func (s storeFsckAnswer) Text(term *cli.Terminal) {
+	for _, problemLine := range s.Problems {
+		what := problemLine.File
+		if problemLine.Ref != "" {
+			what = "ref " + problemLine.Ref
 		}
-		if p.Digest != nil {
-			what = p.Kind + " " + p.Digest.String()
-			if p.File != "" {
-				what += " in " + p.File
+		if problemLine.Digest != nil {
+			what = problemLine.Kind + " " + problemLine.Digest.String()
+			if problemLine.File != "" {
+				what += " in " + problemLine.File
 			}
 		}
-		t.Printf("%s: %s\n", what, p.Text)
-		for _, f := range p.From {
-			t.Printf("  needed by %s\n", f)
+		term.Printf("%s: %s\n", what, problemLine.Text)
+		for _, f := range problemLine.From {
+			term.Printf("  needed by %s\n", f)
 		}
-		if p.Digest != nil && !p.Lost {
-			t.Printf("  another copy is intact\n")
+		if problemLine.Digest != nil && !problemLine.Lost {
+			term.Printf("  another copy is intact\n")
 		}
 	}
 	for _, d := range s.Healed {
-		t.Printf("healed %s\n", d)
+		term.Printf("healed %s\n", d)
 	}
 	for _, d := range s.Lost {
-		t.Printf("lost %s\n", d)
+		term.Printf("lost %s\n", d)
 	}
 	if len(s.Problems) == 0 {
-		t.Printf("verified %s, %s, in %s, and %s\n", fault.Count(s.Objects, "object"), cli.ByteSize(float64(s.Bytes)),
+		term.Printf("verified %s, %s, in %s, and %s\n", fault.Count(s.Objects, "object"),
+			cli.ByteSize(float64(s.Bytes)),
 			fault.Count(int64(s.Packs), "pack"), fault.Count(int64(s.Refs), "ref"))
 	}
 }
 
-func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *storeFsckRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	open := paths.ReadStore
 	if c.Repair || c.RepairFrom != "" {
 		open = paths.HaveStore
 	}
-	s, err := open(a)
+	store, err := open(app)
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
+	defer store.Close()
 	var other cas.Getter
 	if c.RepairFrom != "" {
-		at := a.Absolute(cli.Setting{Value: c.RepairFrom})
+		at := app.Absolute(cli.Setting{Value: c.RepairFrom})
 		if at.Err != nil {
 			return nil, at.Err
 		}
@@ -84,27 +85,28 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		defer o.Close()
 		other = o
 	}
-	r, err := c.check(ctx, a, s)
+	report, err := c.check(ctx, app, store)
 	if err != nil {
 		return nil, err
 	}
-	ans := answerOf(r)
-	if len(r.Problems) == 0 {
+	ans := answerOf(report)
+	if len(report.Problems) == 0 {
 		return ans, nil
 	}
 	if !c.Repair && c.RepairFrom == "" {
-		f := fault.New(fault.Integrity, "%s in the store %q", fault.Count(int64(len(r.Problems)), "problem"), s.Dir()).
+		f := fault.New(fault.Integrity, "%s in the store %q", fault.Count(int64(len(report.Problems)), "problem"),
+			store.Dir()).
 			Because("--repair-from also copies lost objects from another store").Try("rye store fsck --repair")
-		if onlyRefs(r) {
+		if onlyRefs(report) {
 			f.Why, f.Hint = nil, []string{"rye store refs"}
 		}
 		return ans, f.Asked()
 	}
-	done, err := s.Repair(ctx, r, other)
+	done, err := store.Repair(ctx, report, other)
 	if err != nil {
 		return ans, err
 	}
-	again, err := c.check(ctx, a, s)
+	again, err := c.check(ctx, app, store)
 	if err != nil {
 		return ans, err
 	}
@@ -117,7 +119,7 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	if len(again.Problems) > 0 {
 		f := fault.New(fault.Integrity, "%s left in the store %q", fault.Count(int64(len(again.Problems)), "problem"),
-			s.Dir()).Because("put the lost objects again to restore them").Try("rye fetch")
+			store.Dir()).Because("put the lost objects again to restore them").Try("rye fetch")
 		if onlyRefs(again) {
 			f.Why, f.Hint = []string{"set a lost ref again by hand"}, []string{"rye store refs"}
 		}

@@ -25,18 +25,18 @@ type storeGcAnswer struct {
 	Released []string `json:"released"` // locks that no longer exist
 }
 
-func (s storeGcAnswer) Text(t *cli.Terminal) {
+func (s storeGcAnswer) Text(term *cli.Terminal) {
 	removed, released := "removed", "released"
 	if s.DryRun {
 		removed, released = "would remove", "would release"
 	}
 	for _, path := range s.Released {
-		t.Note("%s the objects of %q, which no longer exists", released, path)
+		term.Note("%s the objects of %q, which no longer exists", released, path)
 	}
-	t.Printf("%s %d of %s; %d reachable from %s\n", removed, s.Removed,
+	term.Printf("%s %d of %s; %d reachable from %s\n", removed, s.Removed,
 		fault.Count(s.Unreachable, "unreachable record"), s.Reachable, fault.Count(int64(s.Roots), "root"))
 	if !s.DryRun && s.Removed > 0 {
-		t.Printf("%s, was %s\n", cli.ByteSize(float64(s.BytesAfter)), cli.ByteSize(float64(s.BytesBefore)))
+		term.Printf("%s, was %s\n", cli.ByteSize(float64(s.BytesAfter)), cli.ByteSize(float64(s.BytesBefore)))
 	}
 }
 
@@ -62,19 +62,19 @@ func (c *storeGcRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // release removes the refs of locks that no longer exist, and returns their paths. Refs that can't be read stay: fsck
 // reports them.
-func (c *storeGcRun) release(ctx context.Context, a *cli.App, s *disk.Store) (released []string, err error) {
-	refs, err := s.Refs()
+func (c *storeGcRun) release(ctx context.Context, app *cli.App, store *disk.Store) (released []string, err error) {
+	refs, err := store.Refs()
 	if err != nil {
 		return nil, err
 	}
 	released = []string{}
 	for _, r := range refs {
-		path, err := gcroot.Path(ctx, s, r.Name)
+		path, err := gcroot.Path(ctx, store, r.Name)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			a.Term.Detail("%s: %s", r.Name, fault.Of(err).Text)
+			app.Term.Detail("%s: %s", r.Name, fault.Of(err).Text)
 		}
 		if path == "" {
 			continue
@@ -86,7 +86,7 @@ func (c *storeGcRun) release(ctx context.Context, a *cli.App, s *disk.Store) (re
 		if c.DryRun {
 			continue
 		}
-		if err := gcroot.Forget(ctx, s, path); err != nil {
+		if err := gcroot.Forget(ctx, store, path); err != nil {
 			return nil, err
 		}
 	}

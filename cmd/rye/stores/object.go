@@ -21,25 +21,25 @@ type optionalObject struct {
 
 // read opens the store, finds the object and calls do, and calls it again after a damaged object was healed. If a
 // digest is stored under several kinds, first is preferred.
-func (c objectArg) read(ctx context.Context, a *cli.App, first cas.Kind,
+func (c objectArg) read(ctx context.Context, app *cli.App, first cas.Kind,
 	do func(s *disk.Store, id cas.ID) error) error {
-	s, err := paths.ReadStore(a)
+	store, err := paths.ReadStore(app)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer store.Close()
 	kinds := []cas.Kind{cas.TreeKind, cas.Blob, cas.Document}
 	if first == cas.Blob {
 		kinds = []cas.Kind{cas.Blob, cas.Document, cas.TreeKind}
 	}
 	var id cas.ID
-	err = paths.Healing(ctx, a, s, cas.ID{}, func() error {
-		o, err := paths.Resolve(ctx, s, c.Object, kinds...)
+	err = paths.Healing(ctx, app, store, cas.ID{}, func() error {
+		o, err := paths.Resolve(ctx, store, c.Object, kinds...)
 		id = o.Id
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return paths.Healing(ctx, a, s, id, func() error { return do(s, id) })
+	return paths.Healing(ctx, app, store, id, func() error { return do(store, id) })
 }

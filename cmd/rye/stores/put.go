@@ -46,7 +46,7 @@ func (s storePutAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *storePutRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.Ref != "" && len(c.Paths) > 1 {
 		return nil, fault.New(fault.Validation, "--ref takes exactly one path").
 			Try(fault.Command("rye store put --ref", c.Ref, c.Paths[0]))
@@ -56,12 +56,12 @@ func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 	}
-	s, err := paths.MakeStore(a)
+	s, err := paths.MakeStore(app)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	ans, err := c.put(ctx, a, s)
+	ans, err := c.put(ctx, app, s)
 	if len(ans.Objects) == 0 {
 		return nil, err
 	}
@@ -69,20 +69,20 @@ func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // put stores the paths in one batch. Its answer lists the objects that are durable, even with an error.
-func (c *storePutRun) put(ctx context.Context, a *cli.App, s *disk.Store) (ans storePutAnswer, err error) {
-	cache := paths.OpenStatCache(a, c.Paranoid)
-	defer cache.Finish(ctx, a)
-	p := a.Progress("storing", 0)
+func (c *storePutRun) put(ctx context.Context, app *cli.App, store *disk.Store) (ans storePutAnswer, err error) {
+	cache := paths.OpenStatCache(app, c.Paranoid)
+	defer cache.Finish(ctx, app)
+	p := app.Progress("storing", 0)
 	defer p.Done()
 	p.Expect(ctx, c.size)
-	batch, err := s.Batch(ctx)
+	batch, err := store.Batch(ctx)
 	if err != nil {
 		return ans, err
 	}
 	defer func() { err = errors.Join(err, batch.Close()) }()
 	var lines []putLine
 	for _, path := range c.Paths {
-		line, err := c.one(ctx, a, batch, path, cache, p)
+		line, err := c.one(ctx, app, batch, path, cache, p)
 		if err != nil {
 			return ans, err
 		}
@@ -95,7 +95,7 @@ func (c *storePutRun) put(ctx context.Context, a *cli.App, s *disk.Store) (ans s
 	if c.Ref != "" {
 		// Until the batch is closed, gc keeps its objects.
 		kind, _ := cas.ParseKind(ans.Objects[0].Kind)
-		err = s.PutRef(ctx, c.Ref, cas.ID{Kind: kind, Digest: ans.Objects[0].Digest})
+		err = store.PutRef(ctx, c.Ref, cas.ID{Kind: kind, Digest: ans.Objects[0].Digest})
 	}
 	return ans, err
 }
@@ -124,11 +124,11 @@ func (c *storePutRun) size(ctx context.Context) (sum int64, err error) {
 }
 
 // one stores one path.
-func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path string, cache *paths.StatCache,
+func (c *storePutRun) one(ctx context.Context, app *cli.App, batch cas.Batch, path string, cache *paths.StatCache,
 	p *cli.Progress) (putLine, error) {
 	line := putLine{Path: path, Ref: c.Ref}
 	if path == "-" {
-		info, err := batch.Put(ctx, cas.Blob, p.Counted(a.Input(ctx)))
+		info, err := batch.Put(ctx, cas.Blob, p.Counted(app.Input(ctx)))
 		line.Kind, line.Digest, line.Files, line.Bytes, line.Read = cas.Blob.String(), info.Digest, 1, info.Size, 1
 		return line, err
 	}
@@ -137,22 +137,23 @@ func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path
 	if p != nil {
 		o.Progress = func(_, bytes int64) { p.Sum.Store(last + bytes) }
 	}
-	r, err := worktree.Import(ctx, batch, path, o)
+	result, err := worktree.Import(ctx, batch, path, o)
 	if err != nil {
 		return line, err
 	}
-	cache.Files.Add(r.Files)
-	cache.Read.Add(r.Read)
-	line.Kind, line.Digest, line.Files, line.Bytes, line.Read = r.ID.Kind.String(), r.ID.Digest, r.Files, r.Bytes,
-		r.Read
-	line.EmptyDirs, line.Droppings = r.EmptyDirs, r.Droppings
-	a.Term.Note("stored %s, %s, of %q", fault.Count(r.Files, "file"), cli.ByteSize(float64(r.Bytes)), path)
-	if r.Droppings > 0 {
-		a.Term.Note("skipped %s that trees never contain (.git, caches and the like)",
-			fault.Count(r.Droppings, "name"))
+	cache.Files.Add(result.Files)
+	cache.Read.Add(result.Read)
+	line.Kind, line.Digest, line.Files, line.Bytes, line.Read = result.ID.Kind.String(), result.ID.Digest,
+		result.Files, result.Bytes,
+		result.Read
+	line.EmptyDirs, line.Droppings = result.EmptyDirs, result.Droppings
+	app.Term.Note("stored %s, %s, of %q", fault.Count(result.Files, "file"), cli.ByteSize(float64(result.Bytes)), path)
+	if result.Droppings > 0 {
+		app.Term.Note("skipped %s that trees never contain (.git, caches and the like)",
+			fault.Count(result.Droppings, "name"))
 	}
-	if r.EmptyDirs > 0 {
-		a.Term.Note("skipped %s without files", fault.Count(r.EmptyDirs, "directory"))
+	if result.EmptyDirs > 0 {
+		app.Term.Note("skipped %s without files", fault.Count(result.EmptyDirs, "directory"))
 	}
 	return line, nil
 }

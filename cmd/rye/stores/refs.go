@@ -39,30 +39,30 @@ func (s storeRefsAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *storeRefsRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	open := paths.ReadStore
 	if c.Set != "" || c.Delete {
 		open = paths.HaveStore
 	}
-	s, err := open(a)
+	store, err := open(app)
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
+	defer store.Close()
 	ans := storeRefsAnswer{Refs: []refLine{}}
 	if c.Set == "" && !c.Delete {
 		if c.Expect != "" {
 			return nil, fault.New(fault.Validation, "--expect goes with --set or --delete")
 		}
-		refs, err := s.Refs()
+		refs, err := store.Refs()
 		for _, r := range refs {
 			if c.Name == "" || c.Name == r.Name {
 				ans.Refs = append(ans.Refs, refLine{r.Name, r.ID.Kind.String(), r.ID.Digest})
 			}
 		}
 		if c.Name != "" && len(ans.Refs) == 0 && err == nil {
-			if _, err = s.Ref(c.Name); errors.Is(err, fs.ErrNotExist) {
-				err = noRef(s, c.Name)
+			if _, err = store.Ref(c.Name); errors.Is(err, fs.ErrNotExist) {
+				err = noRef(store, c.Name)
 			}
 		}
 		return ans, err
@@ -72,22 +72,22 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	var want cas.ID
 	if c.Set != "" {
-		if want, err = c.whole(ctx, s, c.Set, "--set"); err != nil {
+		if want, err = c.whole(ctx, store, c.Set, "--set"); err != nil {
 			return nil, err
 		}
 	}
 	switch c.Expect {
 	case "":
-		if _, err := s.Ref(c.Name); c.Delete && errors.Is(err, fs.ErrNotExist) {
-			return nil, noRef(s, c.Name)
+		if _, err := store.Ref(c.Name); c.Delete && errors.Is(err, fs.ErrNotExist) {
+			return nil, noRef(store, c.Name)
 		}
-		err = s.PutRef(ctx, c.Name, want)
+		err = store.PutRef(ctx, c.Name, want)
 	case "none":
-		err = s.SetRef(ctx, c.Name, cas.ID{}, want)
+		err = store.SetRef(ctx, c.Name, cas.ID{}, want)
 	default:
 		var old cas.ID
-		if old, err = c.expected(ctx, s); err == nil {
-			err = s.SetRef(ctx, c.Name, old, want)
+		if old, err = c.expected(ctx, store); err == nil {
+			err = store.SetRef(ctx, c.Name, old, want)
 		}
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if c.Set != "" {
 		ans.Refs = append(ans.Refs, refLine{c.Name, want.Kind.String(), want.Digest})
 	} else {
-		a.Term.Note("deleted the ref %s", fmt.Sprintf("%q", c.Name))
+		app.Term.Note("deleted the ref %s", fmt.Sprintf("%q", c.Name))
 	}
 	return ans, nil
 }

@@ -24,19 +24,20 @@ type storeSize struct {
 	Refs int `json:"refs"`
 }
 
-func (s storeStatAnswer) Text(t *cli.Terminal) {
+func (s storeStatAnswer) Text(term *cli.Terminal) {
 	if o := s.Object; o != nil {
-		t.Rows([][]string{{"kind", o.Kind}, {"digest", o.Digest.String()}, {"size", strconv.FormatInt(*o.Size, 10)}})
+		term.Rows([][]string{{"kind", o.Kind}, {"digest", o.Digest.String()},
+			{"size", strconv.FormatInt(*o.Size, 10)}})
 		return
 	}
-	t.Rows([][]string{
+	term.Rows([][]string{
 		{"store", s.Store.Dir}, {"packs", strconv.Itoa(s.Store.Packs)},
 		{"records", strconv.FormatInt(s.Store.Records, 10)},
 		{"size", cli.ByteSize(float64(s.Store.Bytes)) + ", uncompressed " + cli.ByteSize(float64(s.Store.Raw))},
 		{"refs", strconv.Itoa(s.Store.Refs)},
 	})
 	if s.Store.Damaged > 0 {
-		t.Warn("%s without a readable index: rye store reindex", fault.Count(int64(s.Store.Damaged), "pack"))
+		term.Warn("%s without a readable index: rye store reindex", fault.Count(int64(s.Store.Damaged), "pack"))
 	}
 }
 

@@ -55,19 +55,19 @@ func (c *storeTreeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 func listable(ctx context.Context, s cas.Getter, root cas.ID) error {
 	known := map[cas.Digest]int{}
 	var below func(d cas.Digest, depth int) int
-	below = func(d cas.Digest, depth int) int {
-		n, ok := known[d]
+	below = func(digest cas.Digest, depth int) int {
+		n, ok := known[digest]
 		if ok || depth > portable.MaxPath || ctx.Err() != nil {
 			return n
 		}
-		entries, _ := cas.ReadTree(ctx, s, d)
+		entries, _ := cas.ReadTree(ctx, s, digest)
 		n = len(entries)
 		for i := range entries {
 			if entries[i].Mode == cas.Dir {
 				n = min(n+below(entries[i].Digest, depth+1), cas.MaxWalk+1)
 			}
 		}
-		known[d] = n
+		known[digest] = n
 		return n
 	}
 	if below(root.Digest, 0) > cas.MaxWalk {

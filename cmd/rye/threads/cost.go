@@ -34,7 +34,7 @@ type costs struct {
 	csv     bool
 }
 
-func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *costRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	table, err := transcript.NewSpendTable(c.By)
 	if err != nil {
 		return nil, err
@@ -43,14 +43,14 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	removed, err := unread(a, "")
+	removed, err := unread(app, "")
 	if err != nil {
 		return nil, err
 	}
 	maps.DeleteFunc(removed, func(_ string, row *roster.Thread) bool { return row.Pruned == nil })
 	threads := c.Threads
 	if len(threads) == 0 {
-		if threads, err = allThreads(a); err != nil {
+		if threads, err = allThreads(app); err != nil {
 			return nil, err
 		}
 		for id := range removed { // an interrupted prune may have left the directory
@@ -72,14 +72,14 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			}
 			continue
 		}
-		why, err := addUp(ctx, a, name, seen, table, total)
+		why, err := addUp(ctx, app, name, seen, table, total)
 		if err != nil && len(c.Threads) == 0 && ctx.Err() == nil { // an unreadable thread doesn't hide the others
 			why = "not counted: " + err.Error()
 		} else if err != nil {
 			return nil, err
 		}
 		if why != "" {
-			a.Term.Warn("%s: %s", name, why)
+			app.Term.Warn("%s: %s", name, why)
 			ans.Partial = append(ans.Partial, name)
 		}
 	}
@@ -88,7 +88,7 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Total = r
 	}
 	if len(ans.Rows) == 0 {
-		a.Term.Note("no model calls")
+		app.Term.Note("no model calls")
 	}
 	return ans, nil
 }
@@ -119,35 +119,35 @@ var errSeen = errors.New("counted already")
 
 // addUp counts the usage of a thread, unless seen has it. If the transcript is damaged, it counts the lines before
 // the damage and returns why.
-func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool,
+func addUp(ctx context.Context, app *cli.App, name string, seen map[string]bool,
 	tables ...*transcript.SpendTable) (why string, err error) {
-	s, done, err := find(a, name)
+	source, done, err := find(app, name)
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	if err := s.unpack(ctx); err != nil {
+	if err := source.unpack(ctx); err != nil {
 		return "", err
 	}
 	var to []*transcript.SpendThread
-	err = s.follow(ctx, nil, func(e step) error {
-		at, err := time.Parse(timeForm, e.Time)
+	err = source.follow(ctx, nil, func(step step) error {
+		at, err := time.Parse(timeForm, step.Time)
 		if to == nil {
-			if seen[e.thread] {
+			if seen[step.thread] {
 				return errSeen
 			}
-			seen[e.thread] = true
+			seen[step.thread] = true
 			for _, t := range tables {
-				to = append(to, t.Thread(epoch().ReplaceAllString(e.thread, ""), s.v1))
+				to = append(to, t.Thread(epoch().ReplaceAllString(step.thread, ""), source.v1))
 			}
 		}
 		for _, t := range to {
-			t.Take(at, e.Payload)
+			t.Take(at, step.Payload)
 		}
 		return err
 	})
 	if errors.Is(err, errSeen) {
-		a.Term.Warn("%s: counted once, because it was found twice", name)
+		app.Term.Warn("%s: counted once, because it was found twice", name)
 		return "", nil
 	}
 	if f, ok := fault.Find(err); ok && f.Details["reason"] == "transcript" {
@@ -183,10 +183,10 @@ func (c *costs) table() [][]string {
 }
 
 // Text prints a table with its total, or comma-separated values.
-func (c *costs) Text(t *cli.Terminal) {
+func (c *costs) Text(term *cli.Terminal) {
 	rows := c.table()
 	if c.csv {
-		io.WriteString(t.Data, commas(rows))
+		io.WriteString(term.Data, commas(rows))
 		return
 	}
 	if names := c.columns(); len(c.Rows) > 1 && len(names) > 0 {
@@ -194,7 +194,7 @@ func (c *costs) Text(t *cli.Terminal) {
 		total[0] = "total"
 		rows = append(rows, total)
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 // commas returns rows as comma-separated values.

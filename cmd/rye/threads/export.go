@@ -29,7 +29,7 @@ import (
 // This file writes a thread to an export or to a recording.
 
 type exportRun struct {
-	Thread     string `arg:"" complete:"thread" help:"Thread id or directory."`
+	Thread     string `arg:"" complete:"thread|path" help:"Thread id or directory."`
 	Output     string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE."`
 	Lock       string `placeholder:"FILE" complete:"file" help:"Lock that the thread ran with, if its directory lacks it."`
 	Unfinished bool   `help:"Export a thread without a signed end."`
@@ -47,35 +47,35 @@ type exported struct {
 
 func (e exported) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
 
-func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, done, err := find(a, c.Thread)
+func (c *exportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	source, done, err := find(app, c.Thread)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if s.v1 || s.export != "" || filepath.Base(s.lines) != transcript.LinesFile {
+	if source.v1 || source.export != "" || filepath.Base(source.lines) != transcript.LinesFile {
 		return nil, fault.New(fault.Validation,
 			"%q can't be exported: it isn't the directory of a thread of this rye", c.Thread)
 	}
 	if c.Recording != "" {
-		return c.record(a, s)
+		return c.record(app, source)
 	}
-	o, err := c.options(ctx, a, s)
+	options, err := c.options(ctx, app, source)
 	if err != nil {
 		return nil, err
 	}
-	ans := exported{File: c.Output, Lock: o.Lock != nil}
+	ans := exported{File: c.Output, Lock: options.Lock != nil}
 	if ans.File == "" {
-		ans.File = path.Base(filepath.ToSlash(s.dir)) + ".tar.zst"
+		ans.File = path.Base(filepath.ToSlash(source.dir)) + ".tar.zst"
 	}
-	file, err := paths.ToWrite(a, ans.File)
+	file, err := paths.ToWrite(app, ans.File)
 	if err != nil {
 		return nil, err
 	}
 	sum := cas.NewHasher()
-	var r *transcript.Report
+	var report *transcript.Report
 	err = osfile.WriteFile(file, 0o644, false, func(w io.Writer) (err error) {
-		r, err = export.Write(ctx, io.MultiWriter(w, sum), s.dir, *o)
+		report, err = export.Write(ctx, io.MultiWriter(w, sum), source.dir, *options)
 		return err
 	})
 	if p, ok := errors.AsType[*transcript.Problem](err); ok {
@@ -89,21 +89,21 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	ans.Thread, ans.Status, ans.Digest = r.Thread, r.Status, sum.Digest()
+	ans.Thread, ans.Status, ans.Digest = report.Thread, report.Status, sum.Digest()
 	if fi, err := os.Stat(file); err == nil {
 		ans.Bytes = fi.Size()
 	}
-	if o.Voucher == nil {
-		a.Term.Note(
+	if options.Voucher == nil {
+		app.Term.Note(
 			"your key hasn't signed this machine's key, so others need %s to verify the export: rye audit vouch",
-			o.Key.Public())
+			options.Key.Public())
 	}
 	return ans, nil
 }
 
 // record writes a recording of a thread, by default next to its directive.
-func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
-	events, err := replay.RecordingOf(s.dir)
+func (c *exportRun) record(app *cli.App, source *source) (cli.Answer, error) {
+	events, err := replay.RecordingOf(source.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -115,23 +115,23 @@ func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
 		return nil, fault.New(fault.Validation, "%q has not ended", c.Thread).
 			Try(fault.Command("rye thread export", c.Thread, "--recording", c.Recording, "--unfinished"))
 	}
-	var b bytes.Buffer
-	if err := replay.WriteRecording(&b, events); err != nil {
+	var buffer bytes.Buffer
+	if err := replay.WriteRecording(&buffer, events); err != nil {
 		return nil, err
 	}
-	ans := exported{Thread: path.Base(filepath.ToSlash(s.dir)), Status: string(last.Type), File: c.Output,
-		Digest: cas.Sum(b.Bytes()), Bytes: int64(b.Len())}
+	ans := exported{Thread: path.Base(filepath.ToSlash(source.dir)), Status: string(last.Type), File: c.Output,
+		Digest: cas.Sum(buffer.Bytes()), Bytes: int64(buffer.Len())}
 	if ans.File == "" {
 		directive, _ := started["directive"].(map[string]any)["ref"].(string) // the schema requires both
-		if ans.File, err = c.recordingFile(a, directive); err != nil {
+		if ans.File, err = c.recordingFile(app, directive); err != nil {
 			return nil, err
 		}
 	}
-	file, err := paths.ToWrite(a, ans.File)
+	file, err := paths.ToWrite(app, ans.File)
 	if err != nil {
 		return nil, err
 	}
-	return ans, osfile.WriteFile(file, 0o644, false, osfile.BytesOf(b.Bytes()))
+	return ans, osfile.WriteFile(file, 0o644, false, osfile.BytesOf(buffer.Bytes()))
 }
 
 // recordingFile returns the path for a recording of a directive, and creates its directory.
@@ -152,51 +152,51 @@ func (c *exportRun) recordingFile(a *cli.App, directive string) (string, error) 
 }
 
 // options gathers the key, the voucher and the lock for the export.
-func (c *exportRun) options(ctx context.Context, a *cli.App, s *source) (*export.Options, error) {
-	p, err := audits.Dirs(a)
+func (c *exportRun) options(ctx context.Context, app *cli.App, source *source) (*export.Options, error) {
+	auditDirs, err := audits.Dirs(app)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := audits.AuditKeys(ctx, a, p, nil)
+	keys, err := audits.AuditKeys(ctx, app, auditDirs, nil)
 	if err != nil {
 		return nil, err
 	}
-	o := &export.Options{Now: a.Now(), Check: transcript.Check{Keys: audits.PublicKeys(keys), Thread: s.thread,
+	o := &export.Options{Now: app.Now(), Check: transcript.Check{Keys: audits.PublicKeys(keys), Thread: source.thread,
 		Unfinished: c.Unfinished}}
-	if o.Key, err = receipt.MachineKey(p.Machine); err != nil {
+	if o.Key, err = receipt.MachineKey(auditDirs.Machine); err != nil {
 		return nil, err
 	}
-	o.Voucher = receipt.Voucher(p.Machine, o.Key.Public())
-	o.Lock, err = c.lock(a, s)
+	o.Voucher = receipt.Voucher(auditDirs.Machine, o.Key.Public())
+	o.Lock, err = c.lock(app, source)
 	return o, err
 }
 
 // lock reads the lock that the thread ran with, or nil if it had none.
-func (c *exportRun) lock(a *cli.App, s *source) ([]byte, error) {
+func (c *exportRun) lock(app *cli.App, s *source) ([]byte, error) {
 	if c.Lock != "" {
 		return osfile.ReadSmall(c.Lock, transcript.MaxLock)
 	}
-	b, err := transcript.ReadLock(s.dir)
+	data, err := transcript.ReadLock(s.dir)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return b, err
+		return data, err
 	}
 	want, err := transcript.LockOf(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	project, err := paths.Paths(a).FindProject()
+	project, err := paths.Paths(app).FindProject()
 	if err != nil {
 		return nil, err
 	}
-	b, err = osfile.ReadSmall(filepath.Join(project.Root, lockfile.Name), transcript.MaxLock)
+	data, err = osfile.ReadSmall(filepath.Join(project.Root, lockfile.Name), transcript.MaxLock)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err != nil || cas.Sum(b) != want {
+	if err != nil || cas.Sum(data) != want {
 		return nil, fault.New(fault.NotFound, "the lock that %s ran with is no longer the project's rye.lock",
 			c.Thread).On("lock", want.String()).
 			Because("expected "+want.String(), "git may have it: git log -p rye.lock").Try("rye thread export " +
 			fault.Quote(c.Thread) + " --lock FILE")
 	}
-	return b, nil
+	return data, nil
 }

@@ -41,26 +41,26 @@ type source struct {
 var zstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 // find finds the transcript that an argument names. The caller calls done, which removes temporary files.
-func find(a *cli.App, arg string) (s *source, done func(), err error) {
+func find(a *cli.App, arg string) (found *source, done func(), err error) {
 	at := a.Absolute(cli.Setting{Value: arg})
 	if at.Err != nil {
 		return nil, nil, at.Err
 	}
-	s, done = &source{name: arg, dir: at.Value}, func() {}
+	found, done = &source{name: arg, dir: at.Value}, func() {}
 	switch fi, err := os.Stat(at.Value); {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.NotDirectory):
-		if s.thread, s.dir, err = threadDir(a, arg); err != nil {
+		if found.thread, found.dir, err = threadDir(a, arg); err != nil {
 			return nil, nil, err
 		}
 	case err != nil:
 		return nil, nil, err
 	case !fi.IsDir():
-		s.lines, s.dir = at.Value, filepath.Dir(at.Value)
+		found.lines, found.dir = at.Value, filepath.Dir(at.Value)
 	}
-	if s.lines == "" {
-		s.lines = filepath.Join(s.dir, transcript.LinesFile)
+	if found.lines == "" {
+		found.lines = filepath.Join(found.dir, transcript.LinesFile)
 	}
-	head, err := beginning(s.lines)
+	head, err := beginning(found.lines)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fault.New(fault.NotFound, "%q has no %s", arg, transcript.LinesFile).From(err).
 			Try("rye thread list")
@@ -70,24 +70,24 @@ func find(a *cli.App, arg string) (s *source, done func(), err error) {
 	}
 	isExport, isRecording := bytes.HasPrefix(head, zstd), replay.IsRecording(head)
 	if !isExport && !isRecording {
-		s.v1 = v1.Is(head)
-		return s, done, nil
+		found.v1 = v1.Is(head)
+		return found, done, nil
 	}
-	file := s.lines
-	if s.dir, err = osfile.TempDir("thread"); err != nil {
+	file := found.lines
+	if found.dir, err = osfile.TempDir("thread"); err != nil {
 		return nil, nil, err
 	}
-	done = func() { os.RemoveAll(s.dir) }
-	s.lines = filepath.Join(s.dir, transcript.LinesFile)
+	done = func() { os.RemoveAll(found.dir) }
+	found.lines = filepath.Join(found.dir, transcript.LinesFile)
 	if isExport {
-		s.export = file
-		return s, done, nil
+		found.export = file
+		return found, done, nil
 	}
-	if err := restore(file, s.dir); err != nil {
+	if err := restore(file, found.dir); err != nil {
 		done()
 		return nil, nil, fault.Wrap(err, "%q: %v", arg, err)
 	}
-	return s, done, nil
+	return found, done, nil
 }
 
 // restore writes the transcript of a recording into a directory.
@@ -123,18 +123,18 @@ func (s *source) unpack(ctx context.Context) error {
 // OpenRecord returns a directory with the transcript of a thread. arg is an id, a directory, an export, a recording
 // or a transcript.jsonl. The caller calls done. It doesn't check signatures.
 func OpenRecord(ctx context.Context, a *cli.App, arg string) (dir string, done func(), err error) {
-	s, done, err := find(a, arg)
+	source, done, err := find(a, arg)
 	if err != nil {
 		return "", nil, err
 	}
-	if err = s.unpack(ctx); err == nil && (s.v1 || filepath.Base(s.lines) != transcript.LinesFile) {
+	if err = source.unpack(ctx); err == nil && (source.v1 || filepath.Base(source.lines) != transcript.LinesFile) {
 		err = fault.New(fault.Validation, "%q is not a transcript of this version of rye", arg)
 	}
 	if err != nil {
 		done()
 		return "", nil, err
 	}
-	return s.dir, done, nil
+	return source.dir, done, nil
 }
 
 // beginning reads the first line of a file.
@@ -161,16 +161,16 @@ func threadsDir(a *cli.App) (string, error) {
 }
 
 // threadDir returns the id and the directory of a thread of the project. name is its id or the beginning of it.
-func threadDir(a *cli.App, name string) (id, dir string, err error) {
+func threadDir(app *cli.App, name string) (id, dir string, err error) {
 	if transcript.CheckThread(name) != nil {
 		return "", "", fault.New(fault.NotFound, "%q is neither a file nor the id of a thread",
 			name).Try("rye thread list")
 	}
-	all, err := threadsDir(a)
+	all, err := threadsDir(app)
 	if err != nil {
 		return "", "", err
 	}
-	missing, err := unread(a, name)
+	missing, err := unread(app, name)
 	if err == nil && missing[name] != nil {
 		err = noTranscript(missing[name])
 	}
@@ -184,7 +184,7 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	if id, err = control.Match(name, known); err != nil || id != "" {
 		return id, filepath.Join(all, filepath.FromSlash(id)), err
 	}
-	if missing, err = unread(a, ""); err == nil {
+	if missing, err = unread(app, ""); err == nil {
 		id, err = control.Match(name, slices.Sorted(maps.Keys(missing)))
 	}
 	if err == nil && id != "" {
@@ -256,8 +256,8 @@ func (s *source) open() (*transcript.Reader, func(), error) {
 }
 
 // verify verifies the transcript. It unpacks an export first.
-func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Report, *export.Report, error) {
-	c.Thread = s.thread
+func (s *source) verify(ctx context.Context, check transcript.Check) (*transcript.Report, *export.Report, error) {
+	check.Thread = s.thread
 	switch {
 	case s.export != "":
 		f, err := osfile.OpenRegular(s.export)
@@ -265,7 +265,7 @@ func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Re
 			return nil, nil, err
 		}
 		defer f.Close()
-		r, err := export.Verify(ctx, f, s.dir, c)
+		r, err := export.Verify(ctx, f, s.dir, check)
 		if err != nil {
 			return nil, nil, fault.Wrap(err, "%q: %v", s.name, err)
 		}
@@ -276,9 +276,9 @@ func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Re
 			return nil, nil, err
 		}
 		defer f.Close()
-		r, err := v1.Verify(ctx, f, c.Keys)
+		r, err := v1.Verify(ctx, f, check.Keys)
 		if err == nil && r.Problem == nil {
-			err = s.statusOf(r, c.Keys)
+			err = s.statusOf(r, check.Keys)
 		}
 		return r, nil, err
 	}
@@ -287,7 +287,7 @@ func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Re
 		return nil, nil, err
 	}
 	defer done()
-	rep, err := transcript.VerifyReader(ctx, r, c)
+	rep, err := transcript.VerifyReader(ctx, r, check)
 	return rep, nil, err
 }
 
@@ -296,7 +296,7 @@ const threadFile = "thread.json"
 
 // statusOf compares the status of a transcript of rye 1, which no checkpoint proves, with that of its signed
 // thread.json.
-func (s *source) statusOf(r *transcript.Report, keys v1.Keys) error {
+func (s *source) statusOf(report *transcript.Report, keys v1.Keys) error {
 	at := filepath.Join(filepath.Dir(s.lines), threadFile)
 	b, err := osfile.ReadSmall(at, v1.MaxLine)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -309,9 +309,11 @@ func (s *source) statusOf(r *transcript.Report, keys v1.Keys) error {
 	if err != nil {
 		return fault.Wrap(err, "%q: %v", at, err)
 	}
-	if s.signed = status == r.Status; !s.signed && status != "running" { // rye 1 leaves "running" when it is killed
-		r.Problem = &transcript.Problem{Line: r.Lines, Kind: transcript.Edited,
-			Reason: fmt.Sprintf("the thread ends with the status %s, and with %.20q in %s, which is signed", r.Status,
+	// rye 1 leaves "running" when it is killed
+	if s.signed = status == report.Status; !s.signed && status != "running" {
+		report.Problem = &transcript.Problem{Line: report.Lines, Kind: transcript.Edited,
+			Reason: fmt.Sprintf("the thread ends with the status %s, and with %.20q in %s, which is signed",
+				report.Status,
 				status, threadFile)}
 	}
 	return nil
@@ -362,11 +364,11 @@ func (s *source) events() (next func() (step, error), done func(), err error) {
 			return step{e.Seq, e.Time.Format(timeForm), e.Type, p, e.Thread}, err
 		}, done, err
 	}
-	f, err := osfile.OpenRegular(s.lines)
+	file, err := osfile.OpenRegular(s.lines)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := v1.NewReader(f)
+	r := v1.NewReader(file)
 	var c v1.Converter
 	return func() (step, error) {
 		e, err := r.Next()
@@ -378,5 +380,5 @@ func (s *source) events() (next func() (step, error), done func(), err error) {
 			return step{}, nil
 		}
 		return step{e.Line, e.Time.Format(timeForm), p.Type(), p, e.Thread}, nil
-	}, func() { f.Close() }, nil
+	}, func() { file.Close() }, nil
 }

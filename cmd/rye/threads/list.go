@@ -42,8 +42,8 @@ type listedThread struct {
 // lost is the state of a thread whose directory is gone.
 const lost = "lost"
 
-func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	state := a.Dir(cli.StatePlace)
+func (c *listRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	state := app.Dir(cli.StatePlace)
 	if state.Err != nil {
 		return nil, state.Err
 	}
@@ -54,18 +54,18 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if !known {
 		return nil, fault.New(fault.Validation, "unknown state %q", c.State).Try("rye docs threads")
 	}
-	var f roster.Filter
+	var filter roster.Filter
 	if !c.All {
-		p, err := paths.Paths(a).FindProject()
+		p, err := paths.Paths(app).FindProject()
 		if err != nil {
 			return nil, err
 		}
-		f.Root = p.Root
+		filter.Root = p.Root
 	}
-	rows, money := thread.Local(state.Value, a.Now)
+	rows, money := thread.Local(state.Value, app.Now)
 	defer money.Shut()
 	defer rows.Close()
-	all, err := control.Tidy(ctx, rows, money, f, a.Now())
+	all, err := control.Tidy(ctx, rows, money, filter, app.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 	}
 	if len(answer.Threads) == 0 {
-		a.Term.Note("no such threads")
+		app.Term.Note("no such threads")
 	}
 	return answer, nil
 }
@@ -89,26 +89,27 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // listedOf describes a thread and its money.
 
 func listedOf(row *roster.Thread, money *ledger.Balance) listedThread {
-	l := listedThread{Thread: row.ID, Directive: row.Directive, State: string(row.State), Parent: row.Parent,
-		Next: row.Next, Project: row.Project.Root,
+	listedThread := listedThread{Thread: row.ID, Directive: row.Directive, State: string(row.State),
+		Parent: row.Parent,
+		Next:   row.Next, Project: row.Project.Root,
 		Started: row.Created.Format(time.RFC3339), Updated: row.Updated.Format(time.RFC3339)}
 	if row.Lost {
-		l.State = lost
+		listedThread.State = lost
 	}
 	if row.Pruned != nil {
-		l.Pruned = row.Pruned.At.Format(time.RFC3339)
+		listedThread.Pruned = row.Pruned.At.Format(time.RFC3339)
 	}
 	if row.State == roster.Running {
-		l.Process = row.Driver.Process
+		listedThread.Process = row.Driver.Process
 	}
 	if money != nil {
-		l.Spend, l.Children = inDollars(money.Own), inDollars(money.Below)
+		listedThread.Spend, listedThread.Children = inDollars(money.Own), inDollars(money.Below)
 		if money.Budget != nil {
 			b := inDollars(*money.Budget)
-			l.Budget = &b
+			listedThread.Budget = &b
 		}
 	}
-	return l
+	return listedThread
 }
 
 func inDollars(nano int64) float64 { return float64(nano) / 1e9 }

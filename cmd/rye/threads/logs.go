@@ -15,12 +15,13 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 type logsRun struct {
-	Thread string `arg:"" complete:"thread" help:"Thread id, directory, export or transcript.jsonl."`
+	Thread string `arg:"" complete:"thread|path" help:"Thread id, directory, export or transcript.jsonl."`
 	Follow bool   `short:"f" help:"Wait for further events until the thread ends."`
 	Events bool   `help:"Write each event as a line of JSON."`
 }
@@ -41,46 +42,53 @@ const (
 	longestLook  = time.Second
 )
 
-func (c *logsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, done, err := find(a, c.Thread)
+func (c *logsRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	source, done, err := find(app, c.Thread)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if err := s.unpack(ctx); err != nil {
+	if err := source.unpack(ctx); err != nil {
 		return nil, err
 	}
 	ans := logged{Events: []step{}}
-	o := overview{Status: "running"}
+	overview := overview{Status: "running"}
 	var wait func(time.Duration) error
 	if c.Follow {
 		wait = func(pause time.Duration) error {
-			if err := errors.Join(a.Term.Data.Flush(), cas.Sleep(ctx, pause)); err != nil || pause < longestLook {
+			if err := errors.Join(app.Term.Data.Flush(), cas.Sleep(ctx, pause)); err != nil || pause < longestLook {
 				return err
 			}
-			if dead, err := abandoned(ctx, a, o.Thread); err != nil || !dead {
+			if dead, err := abandoned(ctx, app, overview.Thread); err != nil || !dead {
 				return err
 			}
-			a.Term.Note("the process that ran the thread has died; %s", fault.Command("rye thread resume", o.Thread))
+			app.Term.Note("the process that ran the thread has died; %s",
+				fault.Command("rye thread resume", overview.Thread))
 			return io.EOF
 		}
 	}
-	err = s.follow(ctx, wait, func(e step) error {
-		o.Thread = e.thread
-		o.take(e.Payload)
+	err = source.follow(ctx, wait, func(step step) error {
+		overview.Thread = step.thread
+		overview.take(step.Payload)
 		switch {
-		case a.Term.Json:
-			ans.Events = append(ans.Events, e)
+		case app.Term.Json:
+			ans.Events = append(ans.Events, step)
 		case c.Events:
-			b, err := json.Marshal(e)
-			fmt.Fprintf(a.Term.Data, "%s\n", b)
+			b, err := json.Marshal(step)
+			fmt.Fprintf(app.Term.Data, "%s\n", b)
 			return err
 		default:
-			a.Term.Printf("%s  %s  %s\n", e.Time, e.Type, strings.Join(strings.Fields(line(e.Payload)), " "))
+			app.Term.Printf("%s  %s  %s\n", step.Time, step.Type,
+				strings.Join(strings.Fields(line(step.Payload)), " "))
 		}
 		return nil
 	})
-	if ans.Thread, ans.Status = o.Thread, o.Status; !a.Term.Json {
+	if err == nil && c.Follow {
+		if err = app.Term.Data.Flush(); err == nil {
+			err = settled(ctx, app, overview.Thread)
+		}
+	}
+	if ans.Thread, ans.Status = overview.Thread, overview.Status; !app.Term.Json {
 		return nil, err
 	}
 	return ans, err
@@ -99,6 +107,28 @@ func abandoned(ctx context.Context, a *cli.App, id string) (bool, error) {
 	return len(all) > 0 && all[0].Dead, err
 }
 
+// settled waits until the list of threads says too that the thread has ended: its process records that after the
+// transcript's last line.
+func settled(ctx context.Context, a *cli.App, id string) error {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil
+	}
+	rows, money := thread.Local(state.Value, a.Now)
+	defer money.Shut()
+	defer rows.Close()
+	for mark := ""; ; {
+		var err error
+		if mark, err = rows.Changed(ctx, mark); err != nil {
+			return err
+		}
+		all, err := rows.Threads(ctx, roster.Filter{ID: id})
+		if err != nil || len(all) == 0 || all[0].Dead || control.Stands(all[0]) {
+			return err
+		}
+	}
+}
+
 // follow calls visit with every event. When all events are read it calls wait, which returns io.EOF to end; with a
 // nil wait it ends there. A damaged line is an error.
 func (s *source) follow(ctx context.Context, wait func(time.Duration) error, visit func(step) error) error {
@@ -109,7 +139,7 @@ func (s *source) follow(ctx context.Context, wait func(time.Duration) error, vis
 	defer done()
 	stopped, pause := s.v1 || s.export != "", shortestLook
 	for {
-		e, err := next()
+		step, err := next()
 		switch p, bad := errors.AsType[*transcript.Problem](err); {
 		case bad:
 			return p.Fault().Asked().Try("rye thread verify " + fault.Quote(s.name))
@@ -126,11 +156,11 @@ func (s *source) follow(ctx context.Context, wait func(time.Duration) error, vis
 		case err != nil:
 			return err
 		}
-		if pause = shortestLook; e.Payload == nil {
+		if pause = shortestLook; step.Payload == nil {
 			continue
 		}
-		stopped = stops(e.Payload, stopped)
-		if err := errors.Join(visit(e), context.Cause(ctx)); err != nil {
+		stopped = stops(step.Payload, stopped)
+		if err := errors.Join(visit(step), context.Cause(ctx)); err != nil {
 			return err
 		}
 	}
@@ -148,43 +178,46 @@ func stops(p transcript.Payload, before bool) bool {
 }
 
 // line summarizes an event in one line.
-func line(p transcript.Payload) string {
-	switch p := p.(type) {
+func line(payload transcript.Payload) string {
+	switch started := payload.(type) {
 	case transcript.Started:
-		return fmt.Sprintf("%s, model %s", p.Directive.Ref, p.Model)
+		return fmt.Sprintf("%s, model %s", started.Directive.Ref, started.Model)
 	case transcript.Driver:
-		return strings.TrimSuffix(fmt.Sprintf("process %d of %s on %s", p.Process, p.Program, p.Host), " on ")
+		return strings.TrimSuffix(fmt.Sprintf("process %d of %s on %s", started.Process, started.Program,
+			started.Host), " on ")
 	case transcript.Request:
-		return strings.TrimSuffix(fmt.Sprintf("turn %d, attempt %d: %s to %s", p.Turn, p.Attempt,
-			fault.Count(int64(len(p.Messages)), "new message"), p.Model), " to ")
+		return strings.TrimSuffix(fmt.Sprintf("turn %d, attempt %d: %s to %s", started.Turn, started.Attempt,
+			fault.Count(int64(len(started.Messages)), "new message"), started.Model), " to ")
 	case transcript.Answer:
-		return answerLine(p)
+		return answerLine(started)
 	case transcript.Classified:
-		return fmt.Sprintf("turn %d: %s (%s, %s)", p.Turn, coded(p.Error), p.Category, p.Action)
+		return fmt.Sprintf("turn %d: %s (%s, %s)", started.Turn, coded(started.Error), started.Category,
+			started.Action)
 	case transcript.CallStarted:
-		return fmt.Sprintf("%s: %s", p.Call, named(p))
+		return fmt.Sprintf("%s: %s", started.Call, named(started))
 	case transcript.CallResult:
-		if p.Error != nil {
-			return fmt.Sprintf("%s: %s: %s", p.Call, p.Status, coded(*p.Error))
+		if started.Error != nil {
+			return fmt.Sprintf("%s: %s: %s", started.Call, started.Status, coded(*started.Error))
 		}
-		return fmt.Sprintf("%s: %s, %s", p.Call, p.Status, p.Duration.Round(time.Millisecond))
+		return fmt.Sprintf("%s: %s, %s", started.Call, started.Status, started.Duration.Round(time.Millisecond))
 	case transcript.Artifact:
-		return fmt.Sprintf("%s: %d bytes of %s, %s", p.Call, len(p.Content), p.Media, p.Digest.Short())
+		return fmt.Sprintf("%s: %d bytes of %s, %s", started.Call, len(started.Content), started.Media,
+			started.Digest.Short())
 	case transcript.Hook:
-		return strings.TrimSpace(fmt.Sprintf("%s at %s %s", p.ID, p.Event, p.Action))
+		return strings.TrimSpace(fmt.Sprintf("%s at %s %s", started.ID, started.Event, started.Action))
 	case transcript.Limit:
-		return fmt.Sprintf("%s: %v of %v", p.Code, p.Current, p.Max)
+		return fmt.Sprintf("%s: %v of %v", started.Code, started.Current, started.Max)
 	case transcript.Waiting:
-		if p.Error != nil {
-			return fmt.Sprintf("%s: %s: %s", p.State, p.Reason, p.Error.Message)
+		if started.Error != nil {
+			return fmt.Sprintf("%s: %s: %s", started.State, started.Reason, started.Error.Message)
 		}
-		return fmt.Sprintf("%s: %s", p.State, p.Reason)
+		return fmt.Sprintf("%s: %s", started.State, started.Reason)
 	case transcript.Continued:
-		return p.Message
+		return started.Message
 	case transcript.Checkpoint:
-		return fmt.Sprintf("turn %d", p.Turn)
+		return fmt.Sprintf("turn %d", started.Turn)
 	}
-	return cmp.Or(graphview.Line(p), endLine(p))
+	return cmp.Or(graphview.Line(payload), endLine(payload))
 }
 
 // coded returns an error with its code; in transcripts of rye 1 it has none.

@@ -23,27 +23,28 @@ type page struct {
 }
 
 func (w *page) header() {
-	o := w.o
+	overview := w.o
 	if !w.markdown {
-		w.t.Rows([][]string{{"thread", o.Thread}, {"directive", o.Directive}, {"status", o.Status}, {"model",
-			o.Model}, {"created", o.Created}})
+		w.t.Rows([][]string{{"thread", overview.Thread}, {"directive", overview.Directive},
+			{"status", overview.Status}, {"model",
+				overview.Model}, {"created", overview.Created}})
 		return
 	}
 	category := "agent/threads"
-	if dir := path.Dir(o.Thread); dir != "." {
+	if dir := path.Dir(overview.Thread); dir != "." {
 		category += "/" + dir
 	}
 	w.t.Printf("```yaml\n")
-	for _, m := range [][2]string{{"id", quote(path.Base(o.Thread))}, {"title", quote(o.Directive)}, {"entry_type",
-		"thread_transcript"}, {"category", quote(category)},
-		{"version", `"1.0.0"`}, {"author", "rye"}, {"created_at", quote(o.Created)}, {"thread_id", quote(o.Thread)},
-		{"directive", quote(o.Directive)},
-		{"status", o.Status}, {"model", quote(o.Model)}, {"turns", number(o.Turns)}, {"input_tokens",
-			number(o.Input)}, {"output_tokens", number(o.Output)},
-		{"spend", strings.TrimPrefix(dollars(o.Spend), "$")}, {"tags", "[thread, " + o.Status + "]"}} {
+	for _, m := range [][2]string{{"id", quote(path.Base(overview.Thread))}, {"title", quote(overview.Directive)},
+		{"entry_type", "thread_transcript"}, {"category", quote(category)}, {"version", `"1.0.0"`}, {"author", "rye"},
+		{"created_at", quote(overview.Created)}, {"thread_id", quote(overview.Thread)},
+		{"directive", quote(overview.Directive)}, {"status", overview.Status}, {"model", quote(overview.Model)},
+		{"turns", number(overview.Turns)}, {"input_tokens", number(overview.Input)},
+		{"output_tokens", number(overview.Output)},
+		{"spend", strings.TrimPrefix(dollars(overview.Spend), "$")}, {"tags", "[thread, " + overview.Status + "]"}} {
 		w.t.Printf("%s: %s\n", m[0], m[1])
 	}
-	w.t.Printf("```\n\n# %s\n", o.Directive)
+	w.t.Printf("```\n\n# %s\n", overview.Directive)
 }
 
 func quote(s string) string {
@@ -118,43 +119,44 @@ func value(v any) (kind, text string) {
 
 // event writes one event. It leaves out events that don't belong to the conversation.
 func (w *page) event(e step) {
-	switch p := e.Payload.(type) {
+	switch request := e.Payload.(type) {
 	case transcript.Request:
-		w.request(p)
+		w.request(request)
 	case transcript.Answer:
-		w.heading(2, "Response %d", p.Turn)
-		w.text(2, p.Text)
+		w.heading(2, "Response %d", request.Turn)
+		w.text(2, request.Text)
 	case transcript.Classified:
-		w.heading(2, "Error %d", p.Turn)
-		w.text(2, fmt.Sprintf("%s: %s (%s, %s)", p.Error.Code, p.Error.Message, p.Category, p.Action))
+		w.heading(2, "Error %d", request.Turn)
+		w.text(2, fmt.Sprintf("%s: %s (%s, %s)", request.Error.Code, request.Error.Message, request.Category,
+			request.Action))
 	case transcript.CallStarted:
-		w.calls[p.Call] = p.Name
-		w.heading(3, "Tool: %s", named(p))
-		kind, text := value(p.Input)
+		w.calls[request.Call] = request.Name
+		w.heading(3, "Tool: %s", named(request))
+		kind, text := value(request.Input)
 		w.code(3, kind, text)
 	case transcript.CallResult:
-		w.result(p)
+		w.result(request)
 	case transcript.Hook:
-		if p.Action != "" {
-			w.heading(3, "Hook: %s", p.ID)
-			w.text(3, p.Event+": "+p.Action)
+		if request.Action != "" {
+			w.heading(3, "Hook: %s", request.ID)
+			w.text(3, request.Event+": "+request.Action)
 		}
 	case transcript.Limit:
-		w.heading(2, "Limit: %s", p.Code)
-		w.text(2, fmt.Sprintf("%v of %v", p.Current, p.Max))
+		w.heading(2, "Limit: %s", request.Code)
+		w.text(2, fmt.Sprintf("%v of %v", request.Current, request.Max))
 	case transcript.Waiting:
-		w.heading(2, "%s: %s", strings.ToUpper(p.State[:1])+p.State[1:], p.Reason)
-		if p.Error != nil {
-			w.text(2, p.Error.Message)
+		w.heading(2, "%s: %s", strings.ToUpper(request.State[:1])+request.State[1:], request.Reason)
+		if request.Error != nil {
+			w.text(2, request.Error.Message)
 		}
-		w.text(2, p.On)
+		w.text(2, request.On)
 	case transcript.Continued:
 		w.heading(2, "Continued")
-		w.text(2, p.Message)
+		w.text(2, request.Message)
 	case transcript.NodeStarted, transcript.NodeResult:
-		w.heading(2, "%s", graphview.Line(p))
+		w.heading(2, "%s", graphview.Line(request))
 	default:
-		w.end(p)
+		w.end(request)
 	}
 }
 
@@ -197,21 +199,21 @@ func (w *page) result(r transcript.CallResult) {
 
 // end writes how the thread ended.
 func (w *page) end(p transcript.Payload) {
-	switch p := p.(type) {
+	switch completed := p.(type) {
 	case transcript.Completed:
-		if len(p.Outputs) > 0 {
+		if len(completed.Outputs) > 0 {
 			w.heading(2, "Outputs")
-			_, text := value(p.Outputs)
+			_, text := value(completed.Outputs)
 			w.code(2, "json", text)
 		}
 	case transcript.Failed:
 		w.heading(2, "Error")
-		w.text(2, strings.TrimPrefix(p.Error.Code+": "+p.Error.Message, ": "))
+		w.text(2, strings.TrimPrefix(completed.Error.Code+": "+completed.Error.Message, ": "))
 	case transcript.Cancelled:
 		w.heading(2, "Cancelled")
-		w.text(2, p.Reason)
+		w.text(2, completed.Reason)
 	case transcript.HandedOff:
-		w.heading(2, "Continued in %s", p.Next)
+		w.heading(2, "Continued in %s", completed.Next)
 	}
 }
 

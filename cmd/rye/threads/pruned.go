@@ -49,18 +49,18 @@ func noTranscript(row *roster.Thread) error {
 	if err := row.Gone(); err != nil {
 		return err
 	}
-	f := fault.New(fault.NotFound, "the thread %s has no transcript", row.ID).On("thread", row.ID).On("state",
+	failure := fault.New(fault.NotFound, "the thread %s has no transcript", row.ID).On("thread", row.ID).On("state",
 		string(row.State))
 	switch {
 	case row.State == roster.Failed:
-		f.Because("it could not be started, or its transcript was removed")
+		failure.Because("it could not be started, or its transcript was removed")
 	case row.State.Ended():
-		f.Because("it was removed")
+		failure.Because("it was removed")
 	default:
-		return f.Because("the thread has not begun, or its transcript was removed").
+		return failure.Because("the thread has not begun, or its transcript was removed").
 			Try("rye thread wait " + fault.Quote(row.ID))
 	}
-	return f.Try(fault.Command("rye run", row.Directive))
+	return failure.Try(fault.Command("rye run", row.Directive))
 }
 
 // wasPruned returns the row of a thread that was not found because it was pruned.
@@ -93,18 +93,20 @@ func (c *verifyRun) pruned(row *roster.Thread, err error) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := row.Pruned
-	report := &transcript.Report{Format: transcript.Format, Thread: row.ID, Status: string(row.State), Lines: p.Lines,
+	pruned := row.Pruned
+	report := &transcript.Report{Format: transcript.Format, Thread: row.ID, Status: string(row.State),
+		Lines: pruned.Lines,
 		Began: row.Created, Ended: row.Updated,
-		Signed: transcript.Position{Seq: p.Line, Digest: p.Digest}, Machines: []transcript.Machine{},
+		Signed: transcript.Position{Seq: pruned.Line, Digest: pruned.Digest}, Machines: []transcript.Machine{},
 		Models: []transcript.ModelUse{}, Tools: []transcript.ToolUse{}}
 	f := fault.Of(row.Gone()).Asked()
 	f.Hint = nil
-	if p.Line > 0 {
+	if pruned.Line > 0 {
 		f.Because("an earlier export can be verified against the last signed line")
-		f.Try("rye thread verify FILE --seen " + positionOf(p))
+		f.Try("rye thread verify FILE --seen " + positionOf(pruned))
 	}
-	return &verified{Source: c.Thread, Report: report, Pruned: p, Signed: p.Line > 0 && p.Line == p.Lines}, f
+	return &verified{Source: c.Thread, Report: report, Pruned: pruned, Signed: pruned.Line > 0 &&
+		pruned.Line == pruned.Lines}, f
 }
 
 func positionOf(p *roster.Pruned) string { return fmt.Sprintf("%d/%s", p.Line, p.Digest) }
@@ -125,19 +127,20 @@ func shownPruned(row *roster.Thread) shown {
 }
 
 // prunedText prints what remains of a pruned thread.
-func prunedText(t *cli.Terminal, id, status string, p *roster.Pruned) {
-	t.Printf("%s  %s\n", pruned, id)
-	rows := [][]string{{"  status", status}, {"  pruned", p.At.Format(time.RFC3339)}, {"  cost", dollars(p.Spend)}}
-	if p.Below > 0 {
-		rows = append(rows, []string{"  children", dollars(p.Below)})
+func prunedText(term *cli.Terminal, id, status string, removed *roster.Pruned) {
+	term.Printf("%s  %s\n", pruned, id)
+	rows := [][]string{{"  status", status}, {"  pruned", removed.At.Format(time.RFC3339)},
+		{"  cost", dollars(removed.Spend)}}
+	if removed.Below > 0 {
+		rows = append(rows, []string{"  children", dollars(removed.Below)})
 	}
-	for _, u := range p.Uses {
+	for _, u := range removed.Uses {
 		rows = append(rows, []string{"  model", fmt.Sprintf("%s  %s on %s, %d tokens in, %d out, %s", u.Model,
 			fault.Count(u.Calls, "call"), u.Day, u.Input, u.Output, dollars(u.Spend))})
 	}
-	if rows = append(rows, []string{"  lines", strconv.FormatInt(p.Lines, 10)}); p.Line > 0 {
-		rows = append(rows, []string{"  last signed", positionOf(p)},
-			[]string{"  signed by", "machine " + paths.Short(p.Signer)})
+	if rows = append(rows, []string{"  lines", strconv.FormatInt(removed.Lines, 10)}); removed.Line > 0 {
+		rows = append(rows, []string{"  last signed", positionOf(removed)},
+			[]string{"  signed by", "machine " + paths.Short(removed.Signer)})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }

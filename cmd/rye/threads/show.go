@@ -14,7 +14,7 @@ import (
 )
 
 type showRun struct {
-	Thread string   `arg:"" complete:"thread" help:"Thread id, directory, export or transcript.jsonl."`
+	Thread string   `arg:"" complete:"thread|path" help:"Thread id, directory, export or transcript.jsonl."`
 	Format string   `enum:"text,markdown,json" default:"text" help:"Format: text, markdown or json."`
 	Key    []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Trust this key (public key, PEM file or name; repeatable)."`
 }
@@ -50,51 +50,51 @@ type overview struct {
 	graphview.Place
 }
 
-func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, done, err := find(a, c.Thread)
-	if row, err := wasPruned(a, err); err != nil || row != nil {
-		a.Term.Json = a.Term.Json || c.Format == "json"
+func (c *showRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	source, done, err := find(app, c.Thread)
+	if row, err := wasPruned(app, err); err != nil || row != nil {
+		app.Term.Json = app.Term.Json || c.Format == "json"
 		return shownPruned(row), err
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	keys, err := keysOf(ctx, a, c.Key)
+	keys, err := keysOf(ctx, app, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := s.verify(ctx, transcript.Check{Keys: audits.PublicKeys(keys), Unfinished: true})
+	r, _, err := source.verify(ctx, transcript.Check{Keys: audits.PublicKeys(keys), Unfinished: true})
 	if err != nil {
 		return nil, advise(err, "rye thread show", c.Thread)
 	}
 	ans := shown{overview: overview{Thread: r.Thread}, Verified: r.Problem == nil, Problem: r.Problem,
 		Unsigned: r.Unsigned, Events: []step{}}
-	if err := ans.overview.read(ctx, s); err != nil {
+	if err := ans.overview.read(ctx, source); err != nil {
 		return nil, err
 	}
 	if p := r.Problem; p != nil {
-		a.Term.Warn("not verified: %s", p)
+		app.Term.Warn("not verified: %s", p)
 	}
-	a.Term.Json = a.Term.Json || c.Format == "json"
-	if a.Term.Json {
-		err := s.each(ctx, func(e step) error {
+	app.Term.Json = app.Term.Json || c.Format == "json"
+	if app.Term.Json {
+		err := source.each(ctx, func(e step) error {
 			ans.Events = append(ans.Events, e)
 			return nil
 		})
 		return ans, err
 	}
-	w := &page{t: a.Term, o: &ans.overview, markdown: c.Format == "markdown", calls: map[string]string{}}
+	w := &page{t: app.Term, o: &ans.overview, markdown: c.Format == "markdown", calls: map[string]string{}}
 	w.header()
-	if err := s.each(ctx, func(e step) error { w.event(e); return nil }); err != nil {
+	if err := source.each(ctx, func(e step) error { w.event(e); return nil }); err != nil {
 		return nil, err
 	}
 	if o := &ans.overview; o.Graph != "" {
 		w.heading(2, "Graph")
-		w.code(2, "", o.Drawn(ctx, a))
+		w.code(2, "", o.Drawn(ctx, app))
 	}
 	w.footer()
-	return nil, a.Term.Data.Flush()
+	return nil, app.Term.Data.Flush()
 }
 
 // epoch matches the end of the thread ids of rye 1.
@@ -120,38 +120,38 @@ func (o *overview) read(ctx context.Context, s *source) error {
 
 func (o *overview) take(p transcript.Payload) {
 	o.Place.Take(p)
-	switch p := p.(type) {
+	switch nodeStarted := p.(type) {
 	case transcript.NodeStarted:
-		o.Turns = max(o.Turns, p.Step)
+		o.Turns = max(o.Turns, nodeStarted.Step)
 	case transcript.Started:
-		o.Directive, o.Model = strings.TrimPrefix(p.Directive.Ref, "directive:"), p.Model
+		o.Directive, o.Model = strings.TrimPrefix(nodeStarted.Directive.Ref, "directive:"), nodeStarted.Model
 	case transcript.Request:
-		o.Turns = max(o.Turns, p.Turn)
+		o.Turns = max(o.Turns, nodeStarted.Turn)
 	case transcript.Answer:
-		if p.Model != "" && o.Model == "" {
-			o.Model = p.Model
+		if nodeStarted.Model != "" && o.Model == "" {
+			o.Model = nodeStarted.Model
 		}
-		if u := p.Usage; u != nil {
+		if u := nodeStarted.Usage; u != nil {
 			o.Input, o.Output = o.Input+u.Input+u.CacheRead+u.CacheWrite, o.Output+u.Output+u.Reasoning
 		}
-		o.Spend += p.Cost
+		o.Spend += nodeStarted.Cost
 	case transcript.Classified:
-		o.Spend += p.Cost
+		o.Spend += nodeStarted.Cost
 	case transcript.Waiting:
-		o.Status = p.State
+		o.Status = nodeStarted.State
 	case transcript.Continued, transcript.Driver:
 		o.Status = "running"
 	case transcript.Completed:
-		o.end(transcript.StatusCompleted, p.Cost)
+		o.end(transcript.StatusCompleted, nodeStarted.Cost)
 	case transcript.Failed:
-		o.end(transcript.StatusError, p.Cost)
+		o.end(transcript.StatusError, nodeStarted.Cost)
 	case transcript.Cancelled:
-		o.end(transcript.StatusCancelled, p.Cost)
-		if p.Killed {
+		o.end(transcript.StatusCancelled, nodeStarted.Cost)
+		if nodeStarted.Killed {
 			o.Status = transcript.StatusKilled
 		}
 	case transcript.HandedOff:
-		o.end(transcript.StatusContinued, p.Cost)
+		o.end(transcript.StatusContinued, nodeStarted.Cost)
 	}
 }
 

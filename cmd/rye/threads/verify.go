@@ -19,7 +19,7 @@ import (
 )
 
 type verifyRun struct {
-	Thread     string   `arg:"" complete:"thread" help:"Thread id, directory, export or transcript.jsonl."`
+	Thread     string   `arg:"" complete:"thread|path" help:"Thread id, directory, export or transcript.jsonl."`
 	Key        []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Trust this key (public key, PEM file or name; repeatable)."`
 	Seen       []string `placeholder:"LINE/DIGEST" sep:"none" help:"Line that the transcript must still contain (repeatable)."`
 	Unfinished bool     `help:"Accept a thread without a signed end."`
@@ -54,9 +54,9 @@ func keysOf(ctx context.Context, a *cli.App, keys []string) ([]audits.AuditKeyLi
 	return audits.AuditKeys(ctx, a, p, keys)
 }
 
-func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, done, err := find(a, c.Thread)
-	if row, err := wasPruned(a, err); err != nil || row != nil {
+func (c *verifyRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	source, done, err := find(app, c.Thread)
+	if row, err := wasPruned(app, err); err != nil || row != nil {
 		return c.pruned(row, err)
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer done()
 	ans := &verified{Source: c.Thread}
-	if ans.Keys, err = keysOf(ctx, a, c.Key); err != nil {
+	if ans.Keys, err = keysOf(ctx, app, c.Key); err != nil {
 		return nil, err
 	}
 	check := transcript.Check{Keys: audits.PublicKeys(ans.Keys), Unfinished: c.Unfinished}
@@ -75,30 +75,30 @@ func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		check.Seen = append(check.Seen, at)
 	}
-	if s.v1 && len(c.Seen) > 0 {
+	if source.v1 && len(c.Seen) > 0 {
 		return nil, fault.New(fault.Validation, "--seen doesn't work for transcripts of rye 1: %q", c.Thread)
 	}
-	r, x, err := s.verify(ctx, check)
+	report, x, err := source.verify(ctx, check)
 	if err != nil {
 		return nil, advise(err, "rye thread verify", c.Thread).Asked()
 	}
-	if ans.Report, ans.Signed = r, s.signed || !s.v1; x != nil {
+	if ans.Report, ans.Signed = report, source.signed || !source.v1; x != nil {
 		ans.Export = &exportLine{x.Export, x.Machine, x.By, x.Time.Format(timeForm), x.LockBytes > 0}
 	}
-	if r.Problem != nil {
-		f := r.Problem.Fault()
-		f.Text = fmt.Sprintf("%q was changed: %s", c.Thread, r.Problem)
-		if r.Problem.Kind == transcript.Unfinished || r.Problem.Kind == transcript.Unsigned ||
-			r.Problem.Kind == transcript.Untrusted {
-			f.Text = fmt.Sprintf("%q is not proven: %s", c.Thread, r.Problem)
+	if report.Problem != nil {
+		f := report.Problem.Fault()
+		f.Text = fmt.Sprintf("%q was changed: %s", c.Thread, report.Problem)
+		if report.Problem.Kind == transcript.Unfinished || report.Problem.Kind == transcript.Unsigned ||
+			report.Problem.Kind == transcript.Untrusted {
+			f.Text = fmt.Sprintf("%q is not proven: %s", c.Thread, report.Problem)
 		}
-		if r.Problem.Kind == transcript.Unfinished {
+		if report.Problem.Kind == transcript.Unfinished {
 			f.Try("rye thread verify " + fault.Quote(c.Thread) + " --unfinished")
 		}
 		return ans, advise(f, "rye thread verify", c.Thread).Asked()
 	}
-	if r.Unsigned > 0 {
-		a.Term.Warn("the last %s not signed: they prove nothing", count(r.Unsigned, "line is", "lines are"))
+	if report.Unsigned > 0 {
+		app.Term.Warn("the last %s not signed: they prove nothing", count(report.Unsigned, "line is", "lines are"))
 	}
 	return ans, nil
 }
@@ -134,69 +134,69 @@ func parseSeen(text string) (p transcript.Position, err error) {
 	return p, nil
 }
 
-func (v *verified) Text(t *cli.Terminal) {
-	r := v.Report
+func (v *verified) Text(term *cli.Terminal) {
+	report := v.Report
 	if v.Pruned != nil {
-		prunedText(t, r.Thread, r.Status, v.Pruned)
+		prunedText(term, report.Thread, report.Status, v.Pruned)
 		return
 	}
-	if p := r.Problem; p != nil {
-		t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleError, "bad", t.Ascii), p.Kind, p)
+	if p := report.Problem; p != nil {
+		term.Printf("%s  %s  %s\n", term.Stdout.Paint(cli.RoleError, "bad", term.Ascii), p.Kind, p)
 		return
 	}
-	t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), r.Thread)
-	rows := [][]string{{"  status", r.Status}}
-	if r.Format == v1.Format {
+	term.Printf("%s  %s\n", term.Stdout.Paint(cli.RoleGood, "verified", term.Ascii), report.Thread)
+	rows := [][]string{{"  status", report.Status}}
+	if report.Format == v1.Format {
 		signed := map[bool]string{true: ", signed in " + threadFile, false: ", which rye 1 didn't sign"}[v.Signed]
-		rows = [][]string{{"  status", r.Status + signed}, {"  format", r.Format}}
+		rows = [][]string{{"  status", report.Status + signed}, {"  format", report.Format}}
 	}
 	rows = append(rows, v.bound()...)
-	for _, m := range r.Models {
+	for _, m := range report.Models {
 		rows = append(rows, []string{"  model", modelText(m)})
 	}
-	for _, u := range r.Tools {
+	for _, u := range report.Tools {
 		rows = append(rows, []string{"  tool", itemText(u.Item) + "  " + fault.Count(u.Calls, "call")})
 	}
-	rows = append(rows, []string{"  turns", strconv.FormatInt(r.Turns, 10)},
-		[]string{"  lines", fmt.Sprintf("%d, %s", r.Lines, fault.Count(r.Checkpoints, "checkpoint"))})
-	if r.Unsigned > 0 {
-		rows = append(rows, []string{"  tail", fault.Count(r.Unsigned, "unsigned line")})
+	rows = append(rows, []string{"  turns", strconv.FormatInt(report.Turns, 10)},
+		[]string{"  lines", fmt.Sprintf("%d, %s", report.Lines, fault.Count(report.Checkpoints, "checkpoint"))})
+	if report.Unsigned > 0 {
+		rows = append(rows, []string{"  tail", fault.Count(report.Unsigned, "unsigned line")})
 	}
-	for _, m := range r.Machines {
+	for _, m := range report.Machines {
 		rows = append(rows, []string{"  signed by", v.signer(m.Key, m.By)})
 	}
 	if x := v.Export; x != nil {
 		rows = append(rows, []string{"  export", x.Manifest.String()})
 	}
-	if r.Format == transcript.Format {
-		rows = append(rows, []string{"  last", fmt.Sprintf("%d/%s", r.Last.Seq, r.Last.Digest)})
+	if report.Format == transcript.Format {
+		rows = append(rows, []string{"  last", fmt.Sprintf("%d/%s", report.Last.Seq, report.Last.Digest)})
 	}
-	t.Rows(rows)
+	term.Rows(rows)
 }
 
 // bound returns rows with the items and documents that the thread was bound to.
 func (v *verified) bound() (rows [][]string) {
-	s := v.Started
-	if s == nil {
+	started := v.Started
+	if started == nil {
 		return nil
 	}
-	rows = [][]string{{"  directive", itemText(s.Directive)}}
-	if s.Loop.Ref != "" {
-		rows = append(rows, []string{"  loop", itemText(s.Loop)})
+	rows = [][]string{{"  directive", itemText(started.Directive)}}
+	if started.Loop.Ref != "" {
+		rows = append(rows, []string{"  loop", itemText(started.Loop)})
 	}
 	for _, d := range []struct {
 		name string
 		d    cas.Digest
-	}{{"  set", s.Set}, {"  lock", s.Lock}, {"  inputs", s.Inputs}} {
+	}{{"  set", started.Set}, {"  lock", started.Lock}, {"  inputs", started.Inputs}} {
 		if !d.d.IsZero() {
 			rows = append(rows, []string{d.name, d.d.String()})
 		}
 	}
-	for _, d := range s.Policy {
+	for _, d := range started.Policy {
 		rows = append(rows, []string{"  policy", d.String()})
 	}
-	if s.Parent != "" {
-		rows = append(rows, []string{"  parent", s.Parent})
+	if started.Parent != "" {
+		rows = append(rows, []string{"  parent", started.Parent})
 	}
 	return rows
 }
@@ -208,20 +208,20 @@ func itemText(i transcript.Item) string {
 	return i.Ref + "  " + i.Digest.String()
 }
 
-func modelText(m transcript.ModelUse) string {
-	text := m.Model
-	if m.Provider.Ref != "" {
-		text += " of " + itemText(m.Provider)
+func modelText(modelUse transcript.ModelUse) string {
+	text := modelUse.Model
+	if modelUse.Provider.Ref != "" {
+		text += " of " + itemText(modelUse.Provider)
 	}
-	text += "  " + fault.Count(m.Calls, "call")
-	if m.Failed > 0 {
-		text += fmt.Sprintf(", %d failed", m.Failed)
+	text += "  " + fault.Count(modelUse.Calls, "call")
+	if modelUse.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", modelUse.Failed)
 	}
-	if u := m.Usage; u.Reported {
+	if u := modelUse.Usage; u.Reported {
 		text += fmt.Sprintf(", %d tokens in, %d out", u.Input+u.CacheRead+u.CacheWrite, u.Output+u.Reasoning)
 	}
-	if m.Cost > 0 {
-		text += ", " + dollars(m.Cost)
+	if modelUse.Cost > 0 {
+		text += ", " + dollars(modelUse.Cost)
 	}
 	return text
 }

@@ -108,7 +108,7 @@ func Commands() []cli.Command {
 				"--rotation applies a rotation document, which the old keys and the new one signed (rye key " +
 				"rotate).\n\n" +
 				"Examples:\n\n" +
-				"    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n" +
+				"    rye trust add alice.pem --owner 'Alice <alice@acme.example>' \\\n        --names 'acme/**'\n" +
 				"    rye trust add default --names 'acme/**' --threshold 2\n" +
 				"    rye trust add alice --expires 2028-01-31\n" +
 				"    rye trust add --rotation rotation.yaml",

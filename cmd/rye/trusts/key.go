@@ -16,31 +16,32 @@ import (
 )
 
 // NoKey turns fs.ErrNotExist into a not-found error with similar names and what to do.
-func NoKey(a *cli.App, name string, err error) error {
+func NoKey(app *cli.App, name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f := fault.New(fault.NotFound, "key %q not found", name).From(err).Try("rye key new", "rye key list").
+	failure := fault.New(fault.NotFound, "key %q not found", name).From(err).Try("rye key new", "rye key list").
 		On("key", name)
 	if name != key.DefaultName {
-		f.Hint = f.Hint[1:]
-		dir, err := paths.KeysDir(a)
+		failure.Hint = failure.Hint[1:]
+		dir, err := paths.KeysDir(app)
 		// After a rotation the default key has another name, and it may have been removed.
 		if first, _ := dir.Default(); err == nil && name == first {
-			f.Hint = []string{"rye key new " + fault.Quote(name), "rye key list"}
+			failure.Hint = []string{"rye key new " + fault.Quote(name), "rye key list"}
 		}
 	}
 	var names []string
-	lines, _ := KeyLines(a)
+	lines, _ := KeyLines(app)
 	for _, l := range lines {
 		names = append(names, l.Name)
 	}
-	if len(names) == 0 && a.Env(cli.EnvTrust) != "" {
-		f.Why = []string{"the first key is created with a policy, but " + cli.EnvTrust + " names one; a key in " +
+	if len(names) == 0 && app.Env(cli.EnvTrust) != "" {
+		failure.Why = []string{"the first key is created with a policy, but " + cli.EnvTrust +
+			" names one; a key in " +
 			cli.EnvKey + " signs as well"}
-		f.Hint = append([]string{"unset " + cli.EnvTrust}, f.Hint...)
+		failure.Hint = append([]string{"unset " + cli.EnvTrust}, failure.Hint...)
 	}
-	return f.Near(name, names)
+	return failure.Near(name, names)
 }
 
 // A Signer is a private key and its origin.
@@ -58,9 +59,9 @@ func SigningKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 }
 
 // openKey is SigningKey without the check of keys in a project.
-func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
-	if pem := a.Env(cli.EnvKey); name == "" && pem != "" {
-		p, err := key.ParsePrivate([]byte(pem), a.Passphrase(ctx, "the key in "+cli.EnvKey))
+func openKey(ctx context.Context, app *cli.App, name string) (Signer, error) {
+	if pem := app.Env(cli.EnvKey); name == "" && pem != "" {
+		p, err := key.ParsePrivate([]byte(pem), app.Passphrase(ctx, "the key in "+cli.EnvKey))
 		if err != nil {
 			f := fault.Of(fmt.Errorf("the key in %s: %w", cli.EnvKey, err))
 			if !strings.Contains(pem, "-----BEGIN") {
@@ -72,7 +73,7 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 		}
 		return Signer{p, cli.EnvKey}, nil
 	}
-	dir, err := paths.KeysDir(a)
+	dir, err := paths.KeysDir(app)
 	if err != nil {
 		return Signer{}, err
 	}
@@ -81,9 +82,9 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 			return Signer{}, err
 		}
 	}
-	p, err := dir.Private(name, a.Passphrase(ctx, fmt.Sprintf("the key %q", name)))
+	p, err := dir.Private(name, app.Passphrase(ctx, fmt.Sprintf("the key %q", name)))
 	if err != nil {
-		return Signer{}, NoKey(a, name, err)
+		return Signer{}, NoKey(app, name, err)
 	}
 	return Signer{p, name}, nil
 }

@@ -33,14 +33,14 @@ func (k keyExportAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := paths.KeysDir(a)
+func (c *keyExportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	dir, err := paths.KeysDir(app)
 	if err != nil {
 		return nil, err
 	}
 	name := c.Name
-	if name == "" && a.Env(cli.EnvKey) != "" {
-		return c.ofEnv(ctx, a)
+	if name == "" && app.Env(cli.EnvKey) != "" {
+		return c.ofEnv(ctx, app)
 	}
 	if name == "" {
 		if name, err = dir.Default(); err != nil {
@@ -50,24 +50,24 @@ func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if c.Private == "" {
 		pub, err := dir.Public(name)
 		if err != nil {
-			return nil, NoKey(a, name, err)
+			return nil, NoKey(app, name, err)
 		}
 		return keyExportAnswer{name, pub.Fingerprint().String(), string(pub.PEM()), ""}, nil
 	}
 	var passphrase string
-	p, err := dir.Private(name, func() (string, error) {
-		passphrase, err = a.Passphrase(ctx, fmt.Sprintf("the key %q", name))()
+	signer, err := dir.Private(name, func() (string, error) {
+		passphrase, err = app.Passphrase(ctx, fmt.Sprintf("the key %q", name))()
 		return passphrase, err
 	})
 	if err != nil {
-		return nil, NoKey(a, name, err)
+		return nil, NoKey(app, name, err)
 	}
-	if err := a.Confirm(ctx,
+	if err := app.Confirm(ctx,
 		fmt.Sprintf("write the private half of %q to %q, where anyone who reads it can sign with it?", name,
 			c.Private)); err != nil {
 		return nil, err
 	}
-	return c.private(a, name, p, passphrase)
+	return c.private(app, name, signer, passphrase)
 }
 
 // ofEnv exports the public half of the key in RYE_KEY.
@@ -92,11 +92,11 @@ func otherFile(file string) string {
 
 // private writes the private half to a file. It never goes to standard output, because logs and scrollback keep
 // that.
-func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphrase string) (cli.Answer, error) {
-	pem := p.PEM()
+func (c *keyExportRun) private(app *cli.App, name string, signer key.Private, passphrase string) (cli.Answer, error) {
+	pem := signer.PEM()
 	if passphrase != "" {
 		var err error
-		if pem, err = p.Lock(passphrase); err != nil {
+		if pem, err = signer.Lock(passphrase); err != nil {
 			return nil, err
 		}
 	}
@@ -108,6 +108,6 @@ func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphras
 	if err != nil {
 		return nil, err
 	}
-	a.Term.Note("wrote the private half of %q to %q", name, c.Private)
-	return keyExportAnswer{name, p.Public().Fingerprint().String(), string(p.Public().PEM()), c.Private}, nil
+	app.Term.Note("wrote the private half of %q to %q", name, c.Private)
+	return keyExportAnswer{name, signer.Public().Fingerprint().String(), string(signer.Public().PEM()), c.Private}, nil
 }

@@ -17,15 +17,15 @@ type keyImportRun struct {
 	Passphrase bool   `help:"Protect it with a passphrase."`
 }
 
-func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := paths.KeysDir(a)
+func (c *keyImportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	dir, err := paths.KeysDir(app)
 	if err != nil {
 		return nil, err
 	}
 	if err := key.CheckName(c.Name); err != nil {
 		return nil, err
 	}
-	pem, err := paths.ReadArgument(ctx, a, c.File)
+	pem, err := paths.ReadArgument(ctx, app, c.File)
 	if err != nil {
 		return nil, err
 	}
@@ -34,30 +34,30 @@ func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 			Try(fault.Command("rye trust add", c.File))
 	}
 	var passphrase string
-	p, err := key.ParsePrivate(pem, func() (string, error) {
-		passphrase, err = a.Passphrase(ctx, fmt.Sprintf("the key in %q", c.File))()
+	signer, err := key.ParsePrivate(pem, func() (string, error) {
+		passphrase, err = app.Passphrase(ctx, fmt.Sprintf("the key in %q", c.File))()
 		return passphrase, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", c.File, err)
 	}
 	if c.Passphrase && passphrase == "" {
-		if passphrase, err = a.NewPassphrase(ctx); err != nil {
+		if passphrase, err = app.NewPassphrase(ctx); err != nil {
 			return nil, err
 		}
 	}
-	WarnReadable(a, c.File)
-	if err := dir.Add(c.Name, p, passphrase); err != nil {
+	WarnReadable(app, c.File)
+	if err := dir.Add(c.Name, signer, passphrase); err != nil {
 		return nil, keyExists(c.Name, err, fault.Command("rye key import", c.File, key.Next(c.Name)),
 			"rye key show "+fault.Quote(c.Name))
 	}
-	l, err := openKeyLine(a, c.Name)
+	l, err := openKeyLine(app, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	a.Term.Note("imported the key %q, %s", c.Name, l.Fingerprint)
+	app.Term.Note("imported the key %q, %s", c.Name, l.Fingerprint)
 	if l.InPolicy == "" {
-		a.Term.Note("the policy doesn't contain it: rye trust add %s --owner OWNER --names GLOB", l.Public)
+		app.Term.Note("the policy doesn't contain it: rye trust add %s --owner OWNER --names GLOB", l.Public)
 	}
 	return keyShowAnswer{l}, nil
 }

@@ -43,23 +43,23 @@ func (k KeyListAnswer) Text(t *cli.Terminal) {
 }
 
 // keyText says in a few words whether a key can be used, and which names it vouches for.
-func keyText(l trust.KeyState) string {
+func keyText(keyState trust.KeyState) string {
 	var words []string
-	if l.Error != "" {
-		return "can't be used: " + l.Error
+	if keyState.Error != "" {
+		return "can't be used: " + keyState.Error
 	}
-	if l.Locked {
+	if keyState.Locked {
 		words = append(words, "locked")
 	}
 	switch {
-	case l.InPolicy == "":
+	case keyState.InPolicy == "":
 		words = append(words, "not in the policy")
-	case l.Fault != "":
-		words = append(words, strings.ReplaceAll(l.Fault, "-", " ")+", vouches for nothing")
-	case len(l.Vouches) == 0:
+	case keyState.Fault != "":
+		words = append(words, strings.ReplaceAll(keyState.Fault, "-", " ")+", vouches for nothing")
+	case len(keyState.Vouches) == 0:
 		words = append(words, "in the policy, vouches for nothing")
 	default:
-		words = append(words, "vouches for "+strings.Join(l.Vouches, " "))
+		words = append(words, "vouches for "+strings.Join(keyState.Vouches, " "))
 	}
 	return strings.Join(words, ", ")
 }

@@ -33,24 +33,24 @@ func (k KeyNewAnswer) Text(t *cli.Terminal) {
 	k.Policy.Text(t)
 }
 
-func (c *KeyNewRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *KeyNewRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	// No other process waits while the user types.
 	var passphrase string
 	if c.Passphrase {
-		before, err := c.look(a)
+		before, err := c.look(app)
 		if err == nil && !before.exists {
-			passphrase, err = a.NewPassphrase(ctx)
+			passphrase, err = app.NewPassphrase(ctx)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	unlock, err := paths.AloneAtHome(ctx, a)
+	unlock, err := paths.AloneAtHome(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return c.Make(ctx, a, passphrase)
+	return c.Make(ctx, app, passphrase)
 }
 
 // keysBefore is the state before a key is created.
@@ -62,8 +62,8 @@ type keysBefore struct {
 }
 
 // look returns the state before the key is created, and an error if the key or the policy can't be created.
-func (c *KeyNewRun) look(a *cli.App) (before keysBefore, err error) {
-	if before.dir, err = paths.KeysDir(a); err != nil {
+func (c *KeyNewRun) look(app *cli.App) (before keysBefore, err error) {
+	if before.dir, err = paths.KeysDir(app); err != nil {
 		return before, err
 	}
 	if err := key.CheckName(c.Name); err != nil {
@@ -72,11 +72,11 @@ func (c *KeyNewRun) look(a *cli.App) (before keysBefore, err error) {
 	if before.keys, err = before.dir.List(); err != nil {
 		return before, err
 	}
-	au, err := paths.Paths(a).RootPolicy()
+	au, err := paths.Paths(app).RootPolicy()
 	before.noPolicy = err == nil && au.File == nil
 	if len(before.keys) == 0 || before.noPolicy {
 		if err == nil {
-			err = paths.Paths(a).Editable()
+			err = paths.Paths(app).Editable()
 		}
 		if err != nil {
 			return before, err
@@ -91,45 +91,45 @@ func (c *KeyNewRun) look(a *cli.App) (before keysBefore, err error) {
 }
 
 // Make creates the key, and also the policy if it is the first key. The caller holds the lock of the user's space.
-func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cli.Answer, error) {
-	before, err := c.look(a)
+func (c *KeyNewRun) Make(ctx context.Context, app *cli.App, passphrase string) (cli.Answer, error) {
+	before, err := c.look(app)
 	if err != nil {
 		return nil, err
 	}
 	if before.exists {
-		return c.policyAlone(ctx, a, before.dir)
+		return c.policyAlone(ctx, app, before.dir)
 	}
 	if c.Passphrase && passphrase == "" {
 		return nil, fault.New(fault.Conflict, "the key %q was removed meanwhile", c.Name)
 	}
-	p, err := key.Generate(rand.Reader)
+	signer, err := key.Generate(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	if err := before.dir.Add(c.Name, p, passphrase); err != nil {
+	if err := before.dir.Add(c.Name, signer, passphrase); err != nil {
 		return nil, keyExists(c.Name, err, fault.Command("rye key new", key.Next(c.Name)))
 	}
 	ans := KeyNewAnswer{Policy: paths.TrustChange{Change: trust.Change{Changes: []policy.Change{}}}}
-	if ans.Key, err = openKeyLine(a, c.Name); err != nil {
+	if ans.Key, err = openKeyLine(app, c.Name); err != nil {
 		return nil, err
 	}
-	a.Term.Note("created the key %q, %s", c.Name, ans.Key.Fingerprint)
+	app.Term.Note("created the key %q, %s", c.Name, ans.Key.Fingerprint)
 	if len(before.keys) > 0 && !before.noPolicy {
-		a.Term.Note("no rule of the policy names it: add names with rye trust add")
+		app.Term.Note("no rule of the policy names it: add names with rye trust add")
 		if c.Owner != "" {
-			a.Term.Warn(
+			app.Term.Warn(
 				"--owner has no effect until the policy contains the key: rye trust add %s --owner %s --names GLOB",
 				ans.Key.Public, fault.Quote(c.Owner))
 		}
 		return ans, nil
 	}
-	ans.Policy, err = TrustFirst(ctx, a, policy.Key{Name: c.Name, Public: p.Public(), Owner: c.Owner})
+	ans.Policy, err = TrustFirst(ctx, app, policy.Key{Name: c.Name, Public: signer.Public(), Owner: c.Owner})
 	if err != nil {
 		f := fault.Of(err)
 		f.Why = append(f.Why, "the key was created, but the policy doesn't contain it")
 		return nil, f
 	}
-	ans.Key, err = openKeyLine(a, c.Name)
+	ans.Key, err = openKeyLine(app, c.Name)
 	return ans, err
 }
 
@@ -151,9 +151,9 @@ func (c *KeyNewRun) policyAlone(ctx context.Context, a *cli.App, dir key.Dir) (c
 }
 
 // TrustFirst trusts a user's first key for the names ** except rye/**, unless the policy has a rule for ** already.
-func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (paths.TrustChange, error) {
+func TrustFirst(ctx context.Context, app *cli.App, k policy.Key) (paths.TrustChange, error) {
 	added := true
-	ans, err := paths.EditPolicy(ctx, a, paths.Edit{Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy,
+	ans, err := paths.EditPolicy(ctx, app, paths.Edit{Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy,
 		error) {
 		after, err := root.Policy.AddKey(k, true)
 		if err != nil {
@@ -167,9 +167,12 @@ func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (paths.TrustChang
 		return after, err
 	}}})
 	if err == nil && added {
-		a.Term.Note("your policy now trusts it for every name (**) except rye/**")
+		app.Term.Note("your policy now trusts it for every name (**) except rye/**")
 	} else if err == nil {
-		a.Term.Note("your policy already has a rule for **, which does not name it")
+		app.Term.Note("your policy already has a rule for **, which does not name it")
+	}
+	if err == nil && k.Owner == "" {
+		app.Term.Note("it has no owner yet: rye trust add %s --owner NAME", fault.Quote(k.Name))
 	}
 	return ans, err
 }

@@ -13,29 +13,29 @@ type keyRemoveRun struct {
 	Name string `arg:"" complete:"key" help:"Key."`
 }
 
-func (c *keyRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := paths.KeysDir(a)
+func (c *keyRemoveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	dir, err := paths.KeysDir(app)
 	if err != nil {
 		return nil, err
 	}
-	l, err := openKeyLine(a, c.Name)
+	keyState, err := openKeyLine(app, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("remove the key %q, %s, for good?", c.Name,
-		OrDash(l.Fingerprint))); err != nil {
+	if err := app.Confirm(ctx, fmt.Sprintf("remove the key %q, %s, for good?", c.Name,
+		OrDash(keyState.Fingerprint))); err != nil {
 		return nil, err
 	}
 	if err := dir.Remove(c.Name); err != nil {
-		return nil, NoKey(a, c.Name, err)
+		return nil, NoKey(app, c.Name, err)
 	}
-	a.Term.Note("removed the key %q, %s", c.Name, OrDash(l.Fingerprint))
-	if l.Default {
-		a.Term.Note("no default key any more: sign with --key NAME")
+	app.Term.Note("removed the key %q, %s", c.Name, OrDash(keyState.Fingerprint))
+	if keyState.Default {
+		app.Term.Note("no default key any more: sign with --key NAME")
 	}
-	if len(l.Vouches) > 0 && l.Fault == "" {
-		a.Term.Note("the policy still trusts it for %s: %s", strings.Join(l.Vouches, " "),
-			strings.Join(l.RemoveCommands(rootSide(a).Policy), ", then "))
+	if len(keyState.Vouches) > 0 && keyState.Fault == "" {
+		app.Term.Note("the policy still trusts it for %s: %s", strings.Join(keyState.Vouches, " "),
+			strings.Join(keyState.RemoveCommands(rootSide(app).Policy), ", then "))
 	}
-	return keyShowAnswer{l}, nil
+	return keyShowAnswer{keyState}, nil
 }

@@ -34,8 +34,8 @@ type keyRotateAnswer struct {
 
 func (k keyRotateAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", k.File) }
 
-func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := paths.KeysDir(a)
+func (c *keyRotateRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	dir, err := paths.KeysDir(app)
 	if err != nil {
 		return nil, err
 	}
@@ -44,33 +44,33 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 			return nil, err
 		}
 	}
-	old, err := SigningKey(ctx, a, c.Name)
+	old, err := SigningKey(ctx, app, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	state, err := openKeyLine(a, c.Name)
+	state, err := openKeyLine(app, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	root, err := paths.Paths(a).RootPolicy()
+	root, err := paths.Paths(app).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
-	h := trust.Handover{Old: old.Public(), Kept: c.Name, Rule: c.Rule, To: c.To}
-	if h.Expires, err = ParseDate("--expires", c.Expires); err != nil {
+	handover := trust.Handover{Old: old.Public(), Kept: c.Name, Rule: c.Rule, To: c.To}
+	if handover.Expires, err = ParseDate("--expires", c.Expires); err != nil {
 		return nil, err
 	}
 	entries, err := dir.List()
 	if err != nil {
 		return nil, err
 	}
-	step, others, err := h.Plan(root.Side, entries, a.Now())
+	step, others, err := handover.Plan(root.Side, entries, app.Now())
 	if err != nil {
 		return nil, err
 	}
 	var passphrase string
 	if c.Passphrase {
-		if passphrase, err = a.NewPassphrase(ctx); err != nil {
+		if passphrase, err = app.NewPassphrase(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +78,7 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	doc, id, err := h.Document(step, old.Private, fresh, a.Clock())
+	doc, id, err := handover.Document(step, old.Private, fresh, app.Clock())
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +88,11 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 			fault.Command("rye key rotate", c.Name, "--to", key.Next(step.Key.Name)))
 	}
 	if err := osfile.WriteFile(c.Out, 0o644, true, osfile.BytesOf(doc)); err != nil {
-		return nil, errors.Join(c.exists(a, err), dir.Remove(step.Key.Name))
+		return nil, errors.Join(c.exists(app, err), dir.Remove(step.Key.Name))
 	}
-	a.Term.Note("created the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
+	app.Term.Note("created the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
 	if state.Locked && !c.Passphrase {
-		a.Term.Warn(
+		app.Term.Warn(
 			"the key %q has a passphrase, but %q has none: rye key rotate --passphrase adds one",
 			c.Name, step.Key.Name)
 	}
@@ -101,11 +101,11 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		sign += " --key " + fault.Quote(step.Key.Name)
 	}
 	if others > 0 {
-		a.Term.Note("%s of the rule must sign it as well: rye sign %s --as %s --key OTHER",
+		app.Term.Note("%s of the rule must sign it as well: rye sign %s --as %s --key OTHER",
 			fault.Count(int64(others), "other key"),
 			fault.Quote(c.Out), fault.Quote("rotation:"+step.Rule))
 	}
-	a.Term.Note(
+	app.Term.Note(
 		"nothing has changed yet: rye trust add --rotation %s retires the old key; then run %s",
 		fault.Quote(c.Out), sign)
 	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule,

@@ -17,22 +17,22 @@ type keyShowAnswer struct {
 	Key trust.KeyState `json:"key"`
 }
 
-func (c *keyShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *keyShowRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	name := c.Name
-	if name == "" && a.Env(cli.EnvKey) != "" {
-		s, err := openKey(ctx, a, "")
+	if name == "" && app.Env(cli.EnvKey) != "" {
+		s, err := openKey(ctx, app, "")
 		if err != nil {
 			return nil, err
 		}
-		if _, err := paths.Paths(a).RootPolicy(); err != nil {
+		if _, err := paths.Paths(app).RootPolicy(); err != nil {
 			return nil, err
 		}
-		l := trust.StateOf(s.Name, s.Public(), rootSide(a), a.Now())
+		l := trust.StateOf(s.Name, s.Public(), rootSide(app), app.Now())
 		l.Default = true
 		return keyShowAnswer{l}, nil
 	}
 	if name == "" {
-		dir, err := paths.KeysDir(a)
+		dir, err := paths.KeysDir(app)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func (c *keyShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 	}
-	l, err := openKeyLine(a, name)
+	l, err := openKeyLine(app, name)
 	if err != nil {
 		return nil, err
 	}

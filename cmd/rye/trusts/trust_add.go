@@ -31,7 +31,8 @@ import (
 )
 
 type trustAddRun struct {
-	Public      string   `arg:"" optional:"" name:"key" complete:"file" help:"Public key."`
+	Public      string   `arg:"" optional:"" name:"key" complete:"file" help:"Public key, or a digest with --as."`
+	As          string   `placeholder:"NAME" help:"Admit the digest KEY by itself, under this name alone."`
 	From        string   `placeholder:"PLACE" complete:"file" help:"Take the key with --fingerprint from an archive, index or project."`
 	Fingerprint string   `placeholder:"DIGITS" help:"Fingerprint the key must have; nothing is asked then."`
 	Owner       string   `placeholder:"TEXT" help:"Owner of the key."`
@@ -45,13 +46,16 @@ type trustAddRun struct {
 	space       string   // of the id of the bundle in --from: its first segment
 }
 
-func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *trustAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if c.As != "" || strings.HasPrefix(c.Public, "blake3:") {
+		return c.digest(ctx, app)
+	}
 	switch {
 	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil ||
 		c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept+c.From+c.Fingerprint != ""):
 		return nil, fault.New(fault.Validation, "--rotation can't be combined with a key or other flags")
 	case c.Rotation != "":
-		return c.rotate(ctx, a)
+		return c.rotate(ctx, app)
 	case c.From != "" && (c.Public != "" || c.Fingerprint == ""):
 		return nil, fault.New(fault.Validation, "--from needs --fingerprint and takes no KEY").
 			Try(fault.Command("rye bundle verify", c.From))
@@ -63,13 +67,13 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	case c.Threshold != nil && *c.Threshold < 1:
 		return nil, fault.New(fault.Validation, "--threshold must be at least 1")
 	}
-	k, err := c.key(ctx, a)
+	k, err := c.key(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	for _, glob := range c.Names {
-		if err := KnownKind(ctx, a, glob); err != nil {
-			a.Term.Warn("%q covers nothing: %s", glob, fault.Of(err).Text)
+		if err := KnownKind(ctx, app, glob); err != nil {
+			app.Term.Warn("%q covers nothing: %s", glob, fault.Of(err).Text)
 		}
 	}
 	add := trust.Addition{Key: k, Named: c.Name != "", Names: c.Names, Threshold: c.Threshold, Accept: c.Accept}
@@ -80,8 +84,8 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Fingerprint != "" {
 		question = ""
 	}
-	own, _ := KeyLines(a) // without the keys no loss is reported
-	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
+	own, _ := KeyLines(app) // without the keys no loss is reported
+	ans, err := paths.EditPolicy(ctx, app, paths.Edit{
 		Question: question,
 		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 			var after *policy.Policy
@@ -95,21 +99,21 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return after, err
 		}},
 		Before: func() {
-			a.Term.Note("key          %s", k.Public)
-			a.Term.Note("fingerprint  %s", k.Public.Fingerprint())
-			a.Term.Note("owner        %s", OrDash(k.Owner))
-			if !k.Expires.IsZero() && !a.Now().Before(k.Expires) {
-				a.Term.Warn("the key expired on %s: it vouches for nothing", yamltree.DateText(k.Expires))
+			app.Term.Note("key          %s", k.Public)
+			app.Term.Note("fingerprint  %s", k.Public.Fingerprint())
+			app.Term.Note("owner        %s", OrDash(k.Owner))
+			if !k.Expires.IsZero() && !app.Now().Before(k.Expires) {
+				app.Term.Warn("the key expired on %s: it vouches for nothing", yamltree.DateText(k.Expires))
 			}
 			for _, l := range lost {
-				a.Term.Warn(
+				app.Term.Warn(
 					"your own key %q may no longer vouch for %s, which %q allows now: rye trust add %s --names %s",
 					l.Key, l.Names, l.Rule, l.Key, fault.Quote(l.Names))
 			}
 			if second != nil {
-				a.Term.Warn("%q has a key already: a second one may be an impostor's", k.Owner)
-				a.Term.Warn("known  %s (%s)", second.Known.Public.Fingerprint(), second.Known.Name)
-				a.Term.Warn("new    %s", k.Public.Fingerprint())
+				app.Term.Warn("%q has a key already: a second one may be an impostor's", k.Owner)
+				app.Term.Warn("known  %s (%s)", second.Known.Public.Fingerprint(), second.Known.Name)
+				app.Term.Warn("new    %s", k.Public.Fingerprint())
 			}
 		},
 	})
@@ -126,32 +130,33 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if len(ans.Changes) > 0 && !vouches {
-		a.Term.Note("it vouches for nothing yet: add names with --names")
+		app.Term.Note("it vouches for nothing yet: add names with --names")
 	}
 	return ans, nil
 }
 
 // key reads the key and its properties from the flags, or from the policy for a known key.
-func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err error) {
-	au, err := paths.Paths(a).RootPolicy()
+func (c *trustAddRun) key(ctx context.Context, app *cli.App) (k policy.Key, err error) {
+	au, err := paths.Paths(app).RootPolicy()
 	if err != nil && (au == nil || !errors.Is(err, fs.ErrNotExist)) {
 		return k, err
 	}
 	known, byName := au.Side.Policy.KeyNamed(c.Public)
 	if byName {
 		k.Public = known.Public
-	} else if k.Public, err = c.read(ctx, a); err != nil {
+	} else if k.Public, err = c.read(ctx, app); err != nil {
 		return k, err
 	} else {
 		known, _ = au.Side.Policy.Key(k.Public.Fingerprint())
 	}
 	// For a known key, the flags needn't repeat its properties.
-	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) &&
+	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "") &&
 		(c.Name == "" || c.Name == known.Name) {
 		c.Name, k = known.Name, known
+		k.Owner = cmp.Or(k.Owner, c.Owner)
 	} else if k.Owner = c.Owner; k.Owner == "" && c.From == "" {
 		return k, fault.New(fault.Validation, "--owner is required: whose key is it?").
-			Because("fingerprint  " + k.Public.Fingerprint().String()).Try(a.With("--owner", c.name()))
+			Because("fingerprint  " + k.Public.Fingerprint().String()).Try(app.With("--owner", c.name()))
 	} else if k.Name = c.Name; k.Name == "" {
 		k.Name = c.name()
 	}
@@ -166,20 +171,20 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 }
 
 // read reads the public key. It must have the fingerprint of --fingerprint, if that is set.
-func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err error) {
+func (c *trustAddRun) read(ctx context.Context, app *cli.App) (public key.Public, err error) {
 	if c.From == "" {
-		if p, err = paths.ReadPublic(ctx, a, c.Public); err != nil {
-			return p, addOwnKeyHint(a, c.Public, err)
+		if public, err = paths.ReadPublic(ctx, app, c.Public); err != nil {
+			return public, addOwnKeyHint(app, c.Public, err)
 		}
-		if found := p.Fingerprint().String(); c.Fingerprint != "" && found != c.Fingerprint {
+		if found := public.Fingerprint().String(); c.Fingerprint != "" && found != c.Fingerprint {
 			err = fault.New(fault.Integrity, "%q is another key", c.Public).Because("expected  "+c.Fingerprint,
 				"found     "+found)
 		}
-		return p, err
+		return public, err
 	}
-	claim, err := readClaim(ctx, a, c.From)
+	claim, err := readClaim(ctx, app, c.From)
 	if err != nil {
-		return p, err
+		return public, err
 	}
 	for _, k := range claim.Keys {
 		if k.Public.Fingerprint().String() == c.Fingerprint {
@@ -189,7 +194,7 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 			return k.Public, nil
 		}
 	}
-	return p, fault.New(fault.NotFound, "%q has no key with the fingerprint %s", c.From,
+	return public, fault.New(fault.NotFound, "%q has no key with the fingerprint %s", c.From,
 		c.Fingerprint).Try(fault.Command("rye bundle verify", c.From))
 }
 
@@ -264,7 +269,7 @@ func ParseDate(flag, text string) (time.Time, error) {
 }
 
 // rotate applies a rotation document.
-func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *trustAddRun) rotate(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	file, err := osfile.ReadSmall(c.Rotation, paths.MaxKeyFile)
 	if err != nil {
 		return nil, err
@@ -274,24 +279,24 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, fmt.Errorf("%q: %w", c.Rotation, err)
 	}
 	fresh := doc.Step.Key.Public
-	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
+	ans, err := paths.EditPolicy(ctx, app, paths.Edit{
 		Question: fmt.Sprintf("replace %s with %s in the rule %q?", doc.Step.Retire.Short(),
 			fresh.Fingerprint().Short(), doc.Step.Rule),
-		Edit: paths.Lists(a).Rotation(ctx, doc, paths.Paths(a).RootPolicyFile().Path, c.Rotation),
+		Edit: paths.Lists(app).Rotation(ctx, doc, paths.Paths(app).RootPolicyFile().Path, c.Rotation),
 		Before: func() {
-			a.Term.Note("new  %s", fresh.Fingerprint())
-			a.Term.Note("old  %s", doc.Step.Retire)
+			app.Term.Note("new  %s", fresh.Fingerprint())
+			app.Term.Note("old  %s", doc.Step.Retire)
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return ans, followRotation(a, doc.Step.Retire, fresh)
+	return ans, followRotation(app, doc.Step.Retire, fresh)
 }
 
 // followRotation makes a user's new key the default key if the old one was.
-func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
-	lines, err := KeyLines(a)
+func followRotation(app *cli.App, old key.Fingerprint, fresh key.Public) error {
+	lines, err := KeyLines(app)
 	if err != nil {
 		return err
 	}
@@ -300,20 +305,22 @@ func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 	}
 	from, to := find(old), find(fresh.Fingerprint())
 	if from < 0 || to < 0 {
+		app.Term.Note("the old key's signatures are refused now: once the owner has signed with the new key, run " +
+			"rye update in each project")
 		return nil
 	}
 	if !lines[from].Default {
-		a.Term.Note(
-			"the old key's signatures are refused now: run rye sign --all --key %s in each project",
+		app.Term.Note(
+			"the old key's signatures are refused now: run rye sign --all --key %s, then rye lock in each project",
 			fault.Quote(lines[to].Name))
 		return nil
 	}
-	dir, err := paths.KeysDir(a)
+	dir, err := paths.KeysDir(app)
 	if err != nil {
 		return err
 	}
-	a.Term.Note("%q is now the default key", lines[to].Name)
-	a.Term.Note("the old key's signatures are refused now: run rye sign --all in each project")
+	app.Term.Note("%q is now the default key", lines[to].Name)
+	app.Term.Note("the old key's signatures are refused now: run rye sign --all, then rye lock in each project")
 	return dir.SetDefault(lines[to].Name)
 }
 

@@ -16,19 +16,19 @@ type trustListRun struct{}
 // TrustListAnswer is the result of rye trust list.
 type TrustListAnswer struct{ trust.Listing }
 
-func (*trustListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
-	au, err := paths.Paths(a).RootPolicy()
+func (*trustListRun) Run(_ context.Context, app *cli.App) (cli.Answer, error) {
+	au, err := paths.Paths(app).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
 	if au.File == nil {
-		a.Term.Note("no policy at %q, so no key is trusted", au.Path)
+		app.Term.Note("no policy at %q, so no key is trusted", au.Path)
 	}
-	lists, err := paths.Lists(a).Load(au)
+	lists, err := paths.Lists(app).Load(au)
 	if err != nil {
 		return nil, err
 	}
-	return TrustListAnswer{trust.NewListing(au, lists, a.Now())}, nil
+	return TrustListAnswer{trust.NewListing(au, lists, app.Now())}, nil
 }
 
 func (l TrustListAnswer) Text(t *cli.Terminal) {

@@ -19,22 +19,22 @@ type trustRemoveRun struct {
 
 // explained adds to the error of an edit what would help.
 func (c *trustRemoveRun) explained(p *policy.Policy, err error) error {
-	f, ok := err.(*fault.Error)
+	failure, ok := err.(*fault.Error)
 	if !ok {
 		return err // the remaining policy is invalid
 	}
 	if c.From != "keys" {
-		f.Code, f.Hint = fault.NotFound, []string{"rye trust list"}
-		return f
+		failure.Code, failure.Hint = fault.NotFound, []string{"rye trust list"}
+		return failure
 	}
 	for _, r := range p.Sections().Rules {
 		if slices.Contains(r.Keys, c.Entry) && len(r.Keys) <= r.Threshold {
-			f.Hint = append(f.Hint, "rye trust remove --from names "+fault.Quote(r.Glob),
+			failure.Hint = append(failure.Hint, "rye trust remove --from names "+fault.Quote(r.Glob),
 				"rye trust add OTHER --names "+fault.Quote(r.Glob))
 			break
 		}
 	}
-	return f
+	return failure
 }
 
 func (c *trustRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

@@ -19,27 +19,27 @@ type trustRevokeRun struct {
 	Reason string `required:"" placeholder:"TEXT" help:"Reason to show on refusal."`
 }
 
-func (c *trustRevokeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	au, err := paths.Paths(a).RootPolicy()
+func (c *trustRevokeRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	au, err := paths.Paths(app).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.revocation(a, au.Side.Policy)
+	revocation, err := c.revocation(app, au.Side.Policy)
 	if err != nil {
 		return nil, err
 	}
-	r.Reason, r.Date = c.Reason, a.Clock().UTC().Truncate(24*time.Hour)
-	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
-		Question: fmt.Sprintf("revoke %s?", r.What()),
+	revocation.Reason, revocation.Date = c.Reason, app.Clock().UTC().Truncate(24*time.Hour)
+	ans, err := paths.EditPolicy(ctx, app, paths.Edit{
+		Question: fmt.Sprintf("revoke %s?", revocation.What()),
 		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 			for _, known := range root.Policy.Sections().Revoked {
-				if known.What() == r.What() {
+				if known.What() == revocation.What() {
 					return root.Policy, nil
 				}
 			}
-			return root.Policy.Revoke(r)
+			return root.Policy.Revoke(revocation)
 		}},
-		Before: func() { a.Term.Note("revokes  %s", r.What()) },
+		Before: func() { app.Term.Note("revokes  %s", revocation.What()) },
 	})
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (c *trustRevokeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 }
 
 // revocation finds the key or digest that the argument names.
-func (c *trustRevokeRun) revocation(a *cli.App, p *policy.Policy) (policy.Revocation, error) {
+func (c *trustRevokeRun) revocation(app *cli.App, p *policy.Policy) (policy.Revocation, error) {
 	k, err := trust.FindKey(p, c.What)
 	if err == nil {
 		return policy.Revocation{Key: k.Public.Fingerprint()}, nil
@@ -62,7 +62,7 @@ func (c *trustRevokeRun) revocation(a *cli.App, p *policy.Policy) (policy.Revoca
 	if public, err := key.ParsePublic(c.What); err == nil {
 		return policy.Revocation{Key: public.Fingerprint()}, nil
 	}
-	if l, own := openKeyLine(a, c.What); own == nil && l.Fingerprint != "" {
+	if l, own := openKeyLine(app, c.What); own == nil && l.Fingerprint != "" {
 		// Don't guess: after a rotation the policy has a key with a similar name, which is the good one.
 		return policy.Revocation{}, fault.New(fault.NotFound, "the policy has no key %q, but you do", c.What).
 			Try("rye trust revoke "+l.Fingerprint+" --reason "+fault.Quote(cmp.Or(c.Reason, "REASON")),

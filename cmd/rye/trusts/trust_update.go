@@ -16,41 +16,41 @@ type trustUpdateRun struct {
 
 type trustUpdateAnswer struct{ trust.ListUpdate }
 
-func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func (c *trustUpdateRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if c.From != "" && c.List == "" {
 		return nil, fault.New(fault.Validation, "--from needs the name of a list").
 			Try("rye trust update LIST --from " + fault.Quote(c.From))
 	}
-	root, err := paths.Paths(a).RootPolicy()
+	root, err := paths.Paths(app).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
-	project, err := paths.Paths(a).ProjectPolicy()
+	project, err := paths.Paths(app).ProjectPolicy()
 	if err != nil {
 		return nil, err
 	}
-	from := a.Absolute(cli.Setting{Value: c.From})
+	from := app.Absolute(cli.Setting{Value: c.From})
 	if from.Err != nil && c.From != "" {
 		return nil, from.Err
 	}
 	if c.From == "" {
 		from.Value = ""
 	}
-	u, faults := paths.Lists(a).UpdateAll(ctx, root, project, c.List, from.Value)
+	listUpdate, faults := paths.Lists(app).UpdateAll(ctx, root, project, c.List, from.Value)
 	for i, f := range faults {
 		if i > 0 {
-			a.Term.Warn("%s", f.Text)
+			app.Term.Warn("%s", f.Text)
 		}
 	}
 	switch {
 	case len(faults) > 0:
-		return trustUpdateAnswer{u}, faults[0]
-	case c.List != "" && len(u.Lists) == 0:
+		return trustUpdateAnswer{listUpdate}, faults[0]
+	case c.List != "" && len(listUpdate.Lists) == 0:
 		return nil, fault.New(fault.NotFound, "the policy names no revocation list %q", c.List).Try("rye trust list")
-	case len(u.Lists) == 0:
-		a.Term.Note("the policy names no revocation lists")
+	case len(listUpdate.Lists) == 0:
+		app.Term.Note("the policy names no revocation lists")
 	}
-	return trustUpdateAnswer{u}, nil
+	return trustUpdateAnswer{listUpdate}, nil
 }
 
 func (u trustUpdateAnswer) Text(t *cli.Terminal) {

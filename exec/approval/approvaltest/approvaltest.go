@@ -84,12 +84,12 @@ func get(t testing.TB, a approval.Approvals, id string) *approval.Request {
 
 // steps: each follows its states alone, is read by others, and says who made it.
 func steps(t *testing.T, w World) {
-	a, b := w.Open(t), w.Open(t)
+	approvals, requests := w.Open(t), w.Open(t)
 	to := map[approval.State]approval.Step{approval.Approved: yes, approval.Denied: no, approval.Executing: takes,
 		approval.Done: ends, approval.Superseded: drops,
 		approval.Unknown: {To: approval.Unknown, Driver: driver}, approval.Pending: {To: approval.Pending},
 		approval.Expired: {To: approval.Expired}}
-	for _, c := range []struct {
+	for _, row := range []struct {
 		is    approval.State
 		steps []approval.Step
 		next  []approval.State
@@ -105,146 +105,149 @@ func steps(t *testing.T, w World) {
 		{approval.Unknown, []approval.Step{yes, takes, to[approval.Unknown]}, nil},
 	} {
 		for _, state := range approval.States {
-			r := with(t, a, New(), c.steps...)
-			if r.State != c.is || r.State.Ended() != (c.next == nil) {
-				t.Errorf("%s: %+v", c.is, r)
+			request := with(t, approvals, New(), row.steps...)
+			if request.State != row.is || request.State.Ended() != (row.next == nil) {
+				t.Errorf("%s: %+v", row.is, request)
 			}
 			follows := false
-			for _, n := range c.next {
+			for _, n := range row.next {
 				follows = follows || n == state
 			}
-			got, err := b.Do(t.Context(), r.ID, to[state])
+			got, err := requests.Do(t.Context(), request.ID, to[state])
 			if !follows {
 				refused(t, fault.Conflict, err)
-				if now := get(t, b, r.ID); now.State != c.is {
-					t.Errorf("%s became %s", c.is, now.State)
+				if now := get(t, requests, request.ID); now.State != row.is {
+					t.Errorf("%s became %s", row.is, now.State)
 				}
 				continue
 			}
 			must(t, err)
-			if seen := get(t, a, r.ID); seen.State != state || got.State != state {
-				t.Errorf("%s: %s, %s; want %s", c.is, seen.State, got.State, state)
+			if seen := get(t, approvals, request.ID); seen.State != state || got.State != state {
+				t.Errorf("%s: %s, %s; want %s", row.is, seen.State, got.State, state)
 			}
 		}
 	}
-	r := with(t, a, New(), yes, takes, ends)
-	if r.By != "bob" || r.Through != "rye approve" || r.Answered.IsZero() || r.Driver != driver ||
-		r.Execution != "x1" || r.Code != "TIMEOUT" || r.Project != "/home/ann/site" {
-		t.Errorf("%+v", r)
+	asked := with(t, approvals, New(), yes, takes, ends)
+	if asked.By != "bob" || asked.Through != "rye approve" || asked.Answered.IsZero() || asked.Driver != driver ||
+		asked.Execution != "x1" || asked.Code != "TIMEOUT" || asked.Project != "/home/ann/site" {
+		t.Errorf("%+v", asked)
 	}
-	if r := with(t, a, New(), no); r.Reason != "too much" || r.By != "bob" {
+	if r := with(t, approvals, New(), no); r.Reason != "too much" || r.By != "bob" {
 		t.Errorf("%+v", r)
 	}
 	gate := New()
 	gate.Kind, gate.Text = approval.Gate, "go on?"
-	r = with(t, a, gate, yes)
-	_, err := a.Do(t.Context(), r.ID, takes)
+	asked = with(t, approvals, gate, yes)
+	_, err := approvals.Do(t.Context(), asked.ID, takes)
 	refused(t, fault.Conflict, err)
-	other := ends
-	other.Driver.Process++
-	r = with(t, a, New(), yes, takes)
-	_, err = a.Do(t.Context(), r.ID, other)
-	refused(t, fault.Conflict, err)
-	_, err = a.Do(t.Context(), approval.NewID(), yes)
+	// Only the process that makes the call says how it ended: another one could have it made again.
+	asked = with(t, approvals, New(), yes, takes)
+	for _, state := range []approval.State{approval.Done, approval.Unknown} {
+		other := to[state]
+		other.Driver.Process++
+		_, err = approvals.Do(t.Context(), asked.ID, other)
+		refused(t, fault.Conflict, err)
+	}
+	_, err = approvals.Do(t.Context(), approval.NewID(), yes)
 	refused(t, fault.NotFound, err)
 }
 
 // same: a request that is there already is returned.
 func same(t *testing.T, w World) {
 	a, b := w.Open(t), w.Open(t)
-	r := with(t, a, New())
+	request := with(t, a, New())
 	ours := func(q *approval.Request) bool { return q.Call == "c3" && !q.State.Ended() }
 	again, err := b.Make(t.Context(), New(), nil, ours)
 	must(t, err)
-	if again.ID != r.ID {
-		t.Errorf("%s; want %s", again.ID, r.ID)
+	if again.ID != request.ID {
+		t.Errorf("%s; want %s", again.ID, request.ID)
 	}
-	_, err = a.Do(t.Context(), r.ID, no)
+	_, err = a.Do(t.Context(), request.ID, no)
 	must(t, err)
 	again, err = b.Make(t.Context(), New(), nil, ours)
 	must(t, err)
-	if again.ID == r.ID || again.State != approval.Pending {
+	if again.ID == request.ID || again.State != approval.Pending {
 		t.Errorf("%+v", again)
 	}
 }
 
 // expires: what isn't answered in time, and what isn't used in time, is over; and so it is when the clock goes back.
-func expires(t *testing.T, w World) {
-	a := w.Open(t)
-	pending, approved := with(t, a, New()), with(t, a, New(), yes)
+func expires(t *testing.T, world World) {
+	approvals := world.Open(t)
+	pending, approved := with(t, approvals, New()), with(t, approvals, New(), yes)
 	gate := New()
 	gate.Kind = approval.Gate
-	gate = with(t, a, gate, yes)
-	w.Pass(time.Hour - time.Second)
-	_, err := a.Do(t.Context(), with(t, a, New()).ID, yes)
+	gate = with(t, approvals, gate, yes)
+	world.Pass(time.Hour - time.Second)
+	_, err := approvals.Do(t.Context(), with(t, approvals, New()).ID, yes)
 	must(t, err)
-	late := with(t, a, New(), yes)
-	w.Pass(time.Second)
+	late := with(t, approvals, New(), yes)
+	world.Pass(time.Second)
 	for _, r := range []*approval.Request{pending, approved} {
-		if now := get(t, w.Open(t), r.ID); now.State != approval.Expired {
+		if now := get(t, world.Open(t), r.ID); now.State != approval.Expired {
 			t.Errorf("%+v", now)
 		}
 	}
-	_, err = a.Do(t.Context(), pending.ID, yes)
+	_, err = approvals.Do(t.Context(), pending.ID, yes)
 	refused(t, fault.Expired, err)
-	_, err = a.Do(t.Context(), approved.ID, takes)
+	_, err = approvals.Do(t.Context(), approved.ID, takes)
 	refused(t, fault.Expired, err)
-	_, err = a.Do(t.Context(), late.ID, takes)
+	_, err = approvals.Do(t.Context(), late.ID, takes)
 	must(t, err)
-	w.Pass(1000 * time.Hour)
-	if now := get(t, a, gate.ID); now.State != approval.Approved {
+	world.Pass(1000 * time.Hour)
+	if now := get(t, approvals, gate.ID); now.State != approval.Approved {
 		t.Errorf("%+v", now)
 	}
-	pending, approved = with(t, a, New()), with(t, a, New(), yes)
-	w.Pass(2 * time.Hour)
+	pending, approved = with(t, approvals, New()), with(t, approvals, New(), yes)
+	world.Pass(2 * time.Hour)
 	for _, r := range []*approval.Request{pending, approved} {
-		if now := get(t, a, r.ID); now.State != approval.Expired {
+		if now := get(t, approvals, r.ID); now.State != approval.Expired {
 			t.Errorf("%+v", now)
 		}
 	}
-	w.Pass(-90 * time.Minute) // what has expired stays so
-	_, err = a.Do(t.Context(), pending.ID, yes)
+	world.Pass(-90 * time.Minute) // what has expired stays so
+	_, err = approvals.Do(t.Context(), pending.ID, yes)
 	refused(t, fault.Expired, err)
-	_, err = a.Do(t.Context(), approved.ID, takes)
+	_, err = approvals.Do(t.Context(), approved.ID, takes)
 	refused(t, fault.Expired, err)
-	pending, approved = with(t, a, New()), with(t, a, New(), yes)
-	w.Pass(-30 * time.Second)
-	_, err = a.Do(t.Context(), with(t, a, New()).ID, yes)
+	pending, approved = with(t, approvals, New()), with(t, approvals, New(), yes)
+	world.Pass(-30 * time.Second)
+	_, err = approvals.Do(t.Context(), with(t, approvals, New()).ID, yes)
 	must(t, err)
-	w.Pass(-24 * time.Hour)
+	world.Pass(-24 * time.Hour)
 	for _, r := range []*approval.Request{pending, approved} {
-		_, err = a.Do(t.Context(), r.ID, drops)
+		_, err = approvals.Do(t.Context(), r.ID, drops)
 		refused(t, fault.Expired, err)
 	}
 }
 
 // separate: who asks can't approve, and can take it back.
 func separate(t *testing.T, w World) {
-	a, r := w.Open(t), New()
-	r.Separate = true
-	r = with(t, a, r)
+	approvals, request := w.Open(t), New()
+	request.Separate = true
+	request = with(t, approvals, request)
 	for _, who := range []string{"ann", ""} {
-		_, err := a.Do(t.Context(), r.ID, approval.Step{To: approval.Approved, By: who})
+		_, err := approvals.Do(t.Context(), request.ID, approval.Step{To: approval.Approved, By: who})
 		refused(t, fault.Denied, err)
 	}
-	_, err := a.Do(t.Context(), r.ID, yes)
+	_, err := approvals.Do(t.Context(), request.ID, yes)
 	must(t, err)
-	r = New()
-	r.Separate = true
-	with(t, a, r, approval.Step{To: approval.Denied, By: "ann"})
+	request = New()
+	request.Separate = true
+	with(t, approvals, request, approval.Step{To: approval.Denied, By: "ann"})
 }
 
 // races: of many answers one counts, and of many processes one makes the call.
 func races(t *testing.T, w World) {
-	a := w.Open(t)
-	r := with(t, a, New())
+	approvals := w.Open(t)
+	request := with(t, approvals, New())
 	race := func(name string, step func(int) approval.Step) {
 		var wg sync.WaitGroup
 		won := make(chan error, 16)
 		for i := range 16 {
 			b := w.Open(t)
 			wg.Go(func() {
-				_, err := b.Do(context.Background(), r.ID, step(i))
+				_, err := b.Do(context.Background(), request.ID, step(i))
 				won <- err
 			})
 		}
@@ -268,7 +271,7 @@ func races(t *testing.T, w World) {
 		}
 		return no
 	})
-	r = with(t, a, New(), yes)
+	request = with(t, approvals, New(), yes)
 	race("executors", func(i int) approval.Step {
 		return approval.Step{To: approval.Executing,
 			Driver: roster.Driver{Process: i + 1, Start: fmt.Sprint("start-", i+1)}}
@@ -276,61 +279,62 @@ func races(t *testing.T, w World) {
 }
 
 // dies: a call whose process has ended is unknown, and is not made again.
-func dies(t *testing.T, w World) {
-	a := w.Open(t)
+func dies(t *testing.T, world World) {
+	a := world.Open(t)
 	r := with(t, a, New(), yes, takes)
-	w.Die(driver)
+	world.Die(driver)
 	if now := get(t, a, r.ID); now.State != approval.Unknown {
 		t.Errorf("%+v", now)
 	}
 	for _, s := range []approval.Step{takes, ends, yes} {
-		_, err := w.Open(t).Do(t.Context(), r.ID, s)
+		_, err := world.Open(t).Do(t.Context(), r.ID, s)
 		refused(t, fault.Conflict, err)
 	}
-	if now := get(t, w.Open(t), r.ID); now.State != approval.Unknown {
+	if now := get(t, world.Open(t), r.ID); now.State != approval.Unknown {
 		t.Errorf("%+v", now)
 	}
 }
 
 // sealed: the parameters stay until the request has ended, and a result for an hour.
-func sealed(t *testing.T, w World) {
-	a, b := w.Open(t), w.Open(t)
-	r := with(t, a, New(), yes)
-	if got, err := b.Read(t.Context(), r.ID, approval.Params); err != nil || string(got) != given {
+func sealed(t *testing.T, world World) {
+	approvals, requests := world.Open(t), world.Open(t)
+	request := with(t, approvals, New(), yes)
+	if got, err := requests.Read(t.Context(), request.ID, approval.Params); err != nil || string(got) != given {
 		t.Errorf("%q, %v", got, err)
 	}
-	_, err := a.Do(t.Context(), r.ID, takes)
+	_, err := approvals.Do(t.Context(), request.ID, takes)
 	must(t, err)
 	done := ends
 	done.Result = bytes.Repeat([]byte("x"), 1<<20)
-	_, err = a.Do(t.Context(), r.ID, done)
+	_, err = approvals.Do(t.Context(), request.ID, done)
 	must(t, err)
-	if _, err := b.Read(t.Context(), r.ID, approval.Params); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := requests.Read(t.Context(), request.ID, approval.Params); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
-	if got, err := b.Read(t.Context(), r.ID, approval.Result); err != nil || !bytes.Equal(got, done.Result) {
+	if got, err := requests.Read(t.Context(), request.ID, approval.Result); err != nil ||
+		!bytes.Equal(got, done.Result) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	got, err := a.Do(t.Context(), r.ID, approval.Step{To: approval.Done, Fetched: true})
+	got, err := approvals.Do(t.Context(), request.ID, approval.Step{To: approval.Done, Fetched: true})
 	must(t, err)
 	if !got.Fetched || got.Code != "TIMEOUT" {
 		t.Errorf("%+v", got)
 	}
-	w.Pass(approval.KeepResult)
-	with(t, a, New(), no)
+	world.Pass(approval.KeepResult)
+	with(t, approvals, New(), no)
 	for _, p := range []approval.Part{approval.Params, approval.Result} {
-		if _, err := b.Read(t.Context(), r.ID, p); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := requests.Read(t.Context(), request.ID, p); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", p, err)
 		}
 	}
-	if _, err := b.Read(t.Context(), "../requests", approval.Params); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := requests.Read(t.Context(), "../requests", approval.Params); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
 
 // watch: who waits is woken by the answer, by time, and by the end of its own context.
 func watch(t *testing.T, w World) {
-	a, b := w.Open(t), w.Open(t)
+	approvals, b := w.Open(t), w.Open(t)
 	for name, change := range map[string]func(string){
 		"answered": func(id string) {
 			_, err := b.Do(context.Background(), id, yes)
@@ -338,12 +342,12 @@ func watch(t *testing.T, w World) {
 		},
 		"expired": func(string) { w.Pass(2 * time.Hour) },
 	} {
-		r := with(t, a, New())
+		request := with(t, approvals, New())
 		got := make(chan approval.State)
 		looked := make(chan struct{}, 1)
 		go func() {
 			var state approval.State
-			err := a.Watch(context.Background(), approval.Filter{ID: r.ID},
+			err := approvals.Watch(context.Background(), approval.Filter{ID: request.ID},
 				func(all []*approval.Request) (bool, error) {
 					select {
 					case looked <- struct{}{}:
@@ -358,50 +362,50 @@ func watch(t *testing.T, w World) {
 			got <- state
 		}()
 		<-looked
-		change(r.ID)
+		change(request.ID)
 		if state := <-got; state == approval.Pending || name == "answered" && state != approval.Approved ||
 			name == "expired" && state != approval.Expired {
 			t.Errorf("%s: %s", name, state)
 		}
 	}
-	r := with(t, a, New())
+	r := with(t, approvals, New())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
 	cancel(stop)
-	if _, err := approval.Await(ctx, a, r.ID); !errors.Is(err, stop) {
+	if _, err := approval.Await(ctx, approvals, r.ID); !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}
-	_, err := approval.Await(t.Context(), a, approval.NewID())
+	_, err := approval.Await(t.Context(), approvals, approval.NewID())
 	refused(t, fault.NotFound, err)
 }
 
 // finds: a request is named by its id or the beginning of that, and lists are narrowed.
 func finds(t *testing.T, w World) {
-	a := w.Open(t)
-	_, err := approval.Find(t.Context(), a, "abcd")
+	approvals := w.Open(t)
+	_, err := approval.Find(t.Context(), approvals, "abcd")
 	refused(t, fault.NotFound, err)
-	r := with(t, a, New())
+	request := with(t, approvals, New())
 	other := New()
 	other.Thread, other.Project = "acme/other-1795000000-a2b3c", "/elsewhere"
-	with(t, a, other, no)
-	for _, prefix := range []string{r.ID, r.ID[:35]} {
-		got, err := approval.Find(t.Context(), a, prefix)
+	with(t, approvals, other, no)
+	for _, prefix := range []string{request.ID, request.ID[:35]} {
+		got, err := approval.Find(t.Context(), approvals, prefix)
 		must(t, err)
-		if got.ID != r.ID {
+		if got.ID != request.ID {
 			t.Errorf("%s: %s", prefix, got.ID)
 		}
 	}
-	_, err = approval.Find(t.Context(), a, r.ID[:2])
+	_, err = approval.Find(t.Context(), approvals, request.ID[:2])
 	refused(t, fault.Validation, err)
 	for want, f := range []approval.Filter{{ID: approval.NewID()}, {Open: true}, {}} {
-		all, err := approval.List(t.Context(), a, f)
+		all, err := approval.List(t.Context(), approvals, f)
 		must(t, err)
 		if len(all) != want {
 			t.Errorf("%+v: %d", f, len(all))
 		}
 	}
 	for _, f := range []approval.Filter{{Thread: other.Thread}, {Project: "/elsewhere"}} {
-		all, err := approval.List(t.Context(), a, f)
+		all, err := approval.List(t.Context(), approvals, f)
 		must(t, err)
 		if len(all) != 1 || all[0].Thread != other.Thread {
 			t.Errorf("%+v: %d", f, len(all))

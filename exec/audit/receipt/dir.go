@@ -38,7 +38,7 @@ func (d Dir) Keep(receipt []byte) error {
 	return fault.Wrap(err, "a receipt can't be kept in %q: %v", string(d), err)
 }
 
-// A Keeper stores the receipts of the child calls of one call. It is safe for many goroutines.
+// A Keeper stores the receipts of the child calls of one call. It is safe for concurrent use.
 type Keeper struct {
 	Dir Dir
 

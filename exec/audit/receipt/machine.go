@@ -26,19 +26,19 @@ const keyName = "machine"
 
 // MachineKey returns the machine's key from a directory, and creates it if it is missing.
 func MachineKey(dir string) (key.Private, error) {
-	d := key.OpenDir(dir)
-	p, err := d.Private(keyName, nil)
+	keys := key.OpenDir(dir)
+	p, err := keys.Private(keyName, nil)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return p, err
 	}
 	if p, err = key.Generate(rand.Reader); err == nil {
-		err = d.Add(keyName, p, "")
+		err = keys.Add(keyName, p, "")
 	}
 	// If two processes create a key at once, both return the first one.
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return key.Private{}, err
 	}
-	return d.Private(keyName, nil)
+	return keys.Private(keyName, nil)
 }
 
 func invalidVoucher(format string, args ...any) error {
@@ -104,11 +104,11 @@ func Enroll(dir string, machine key.Public, name string, user key.Private, now t
 // Voucher returns the voucher stored for a machine, or nil. It checks no signature: readers of the log and of
 // receipts do.
 func Voucher(dir string, machine key.Public) []byte {
-	b, err := osfile.ReadSmall(filepath.Join(dir, voucherFile), maxVoucher)
+	data, err := osfile.ReadSmall(filepath.Join(dir, voucherFile), maxVoucher)
 	if err != nil {
 		return nil
 	}
-	e, err := attest.ParseEnvelope(b)
+	e, err := attest.ParseEnvelope(data)
 	if err != nil {
 		return nil
 	}
@@ -118,31 +118,31 @@ func Voucher(dir string, machine key.Public) []byte {
 		return nil
 	}
 	// The log and receipts contain vouchers in canonical form.
-	if b, err = e.Append(nil); err != nil {
+	if data, err = e.Append(nil); err != nil {
 		return nil
 	}
-	return b
+	return data
 }
 
 // CheckVoucher returns the user's key that vouches for a machine. It returns an *attest.SubjectError for another
 // machine's voucher, and an *attest.ThresholdError if none of the users signed it.
 func CheckVoucher(voucher []byte, machine key.Public, users []key.Public) (key.Public, error) {
-	s, signers, err := attest.VerifyStatement(voucher, users, 1, MachinePredicateType, digests(machine))
+	statement, signers, err := attest.VerifyStatement(voucher, users, 1, MachinePredicateType, digests(machine))
 	if err != nil {
 		return key.Public{}, err
 	}
-	var p struct {
+	var predicate struct {
 		At  time.Time  `json:"at"`
 		Key key.Public `json:"key"`
 	}
-	if err := json.Unmarshal(s.Predicate, &p); err != nil {
+	if err := json.Unmarshal(statement.Predicate, &predicate); err != nil {
 		return key.Public{}, invalidVoucher("invalid predicate: %v", err)
 	}
-	if !bytes.Equal(predicateOf(p.Key, p.At), s.Predicate) {
+	if !bytes.Equal(predicateOf(predicate.Key, predicate.At), statement.Predicate) {
 		return key.Public{}, invalidVoucher("the predicate is not in canonical form")
 	}
-	if p.Key != machine {
-		return key.Public{}, invalidVoucher("the key is %s, the subject is %s", p.Key, machine)
+	if predicate.Key != machine {
+		return key.Public{}, invalidVoucher("the key is %s, the subject is %s", predicate.Key, machine)
 	}
 	return signers[0], nil
 }

@@ -52,14 +52,14 @@ func invalid(err error) error {
 func bad(format string, args ...any) error { return invalid(fmt.Errorf(format, args...)) }
 
 // New returns a receipt, signed by a machine. The voucher comes from Vouch, or is nil.
-func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
-	if p.IsZero() {
+func New(r Receipt, signer key.Private, voucher []byte) ([]byte, error) {
+	if signer.IsZero() {
 		return nil, bad("no signing key")
 	}
 	if voucher != nil && !json.Valid(voucher) {
 		return nil, bad("the voucher is not valid JSON")
 	}
-	r.Machine = p.Public()
+	r.Machine = signer.Public()
 	payload, err := r.payload(voucher)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if err := e.Sign(p); err != nil {
+	if err := e.Sign(signer); err != nil {
 		return nil, invalid(err)
 	}
 	return e.Append(nil)
@@ -76,35 +76,35 @@ func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
 
 // Verify parses a receipt, and returns it only if one of the keys signed it or vouches for the machine that did.
 func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
-	e, err := attest.ParseEnvelope(envelope)
+	parsed, err := attest.ParseEnvelope(envelope)
 	if err != nil {
 		return nil, err
 	}
 	// The payload itself names its signer, so nothing in it is trusted before the signature is verified.
-	payloadType, payload := e.Unverified()
+	payloadType, payload := parsed.Unverified()
 	if payloadType != attest.StatementPayload {
 		return nil, bad("expected a payload of type %q, found %+q", attest.StatementPayload, payloadType)
 	}
-	r, voucher, err := parse(payload)
+	receipt, voucher, err := parse(payload)
 	if err != nil {
 		return nil, err
 	}
 	var unknown error
 	if voucher != nil {
-		r.By, unknown = CheckVoucher(voucher, r.Machine, keys)
+		receipt.By, unknown = CheckVoucher(voucher, receipt.Machine, keys)
 	}
 	switch {
-	case !r.By.IsZero():
-	case slices.Contains(keys, r.Machine):
-		r.By = r.Machine
+	case !receipt.By.IsZero():
+	case slices.Contains(keys, receipt.Machine):
+		receipt.By = receipt.Machine
 	default:
-		return nil, unknownMachine(r.Machine.Fingerprint(), unknown)
+		return nil, unknownMachine(receipt.Machine.Fingerprint(), unknown)
 	}
-	if _, _, _, err := e.Verify([]key.Public{r.Machine}, 1); err != nil {
+	if _, _, _, err := parsed.Verify([]key.Public{receipt.Machine}, 1); err != nil {
 		return nil, err
 	}
-	r.Digest = cas.Sum(envelope)
-	return r, nil
+	receipt.Digest = cas.Sum(envelope)
+	return receipt, nil
 }
 
 // unknownMachine returns the error for a receipt of a machine that no trusted key vouches for. cause is the reason
@@ -192,7 +192,7 @@ func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 		machine["voucher"] = jcs.Text(voucher)
 	}
 	call, outcome := r.Call.Append(nil), r.Outcome.Append(nil)
-	p := map[string]any{
+	object := map[string]any{
 		"begin": r.Begin.UTC().Format(timeForm), "call": jcs.Text(call), "end": r.End.UTC().Format(timeForm),
 		"id": r.Call.ID, "machine": machine, "outcome": jcs.Text(outcome),
 	}
@@ -201,12 +201,12 @@ func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 		for i, c := range r.Children {
 			children[i] = map[string]any{"call": c.Call, "receipt": c.Receipt.String()}
 		}
-		p["children"] = children
+		object["children"] = children
 	}
 	if l := r.Log; l != (record.Position{}) {
-		p["log"] = map[string]any{"segment": l.Segment, "line": l.Line, "sum": l.Sum.String()}
+		object["log"] = map[string]any{"segment": l.Segment, "line": l.Line, "sum": l.Sum.String()}
 	}
-	text, err := jcs.Append(make([]byte, 0, len(call)+len(outcome)+len(voucher)+128*len(r.Children)+512), p)
+	text, err := jcs.Append(make([]byte, 0, len(call)+len(outcome)+len(voucher)+128*len(r.Children)+512), object)
 	if err != nil {
 		return nil, invalid(err)
 	}
@@ -223,35 +223,35 @@ func parse(payload []byte) (*Receipt, []byte, error) {
 	if s.PredicateType != PredicateType {
 		return nil, nil, bad("expected predicate type %q, found %+q", PredicateType, s.PredicateType)
 	}
-	var p predicate
-	if err := json.Unmarshal(s.Predicate, &p); err != nil {
+	var predicate predicate
+	if err := json.Unmarshal(s.Predicate, &predicate); err != nil {
 		return nil, nil, bad("invalid predicate: %w", err)
 	}
-	if p.Machine.Key.IsZero() {
+	if predicate.Machine.Key.IsZero() {
 		return nil, nil, bad("the machine's key is missing")
 	}
-	r := &Receipt{Children: p.Children, Machine: p.Machine.Key}
-	if p.Log != nil {
-		r.Log = *p.Log
+	receipt := &Receipt{Children: predicate.Children, Machine: predicate.Machine.Key}
+	if predicate.Log != nil {
+		receipt.Log = *predicate.Log
 	}
 	var early, late error
-	r.Begin, early = time.Parse(timeForm, p.Begin)
-	if r.End, late = time.Parse(timeForm, p.End); early != nil || late != nil {
+	receipt.Begin, early = time.Parse(timeForm, predicate.Begin)
+	if receipt.End, late = time.Parse(timeForm, predicate.End); early != nil || late != nil {
 		return nil, nil, invalid(errTimes)
 	}
-	if r.Call, err = record.ParseCall(p.ID, p.Call); err != nil {
+	if receipt.Call, err = record.ParseCall(predicate.ID, predicate.Call); err != nil {
 		return nil, nil, bad("call: %w", err)
 	}
-	if r.Outcome, err = record.ParseEnd(p.Outcome); err != nil {
+	if receipt.Outcome, err = record.ParseEnd(predicate.Outcome); err != nil {
 		return nil, nil, bad("outcome: %w", err)
 	}
 	// The parsers may skip some deviations, so compare the bytes with their canonical form.
-	again, err := r.payload(p.Machine.Voucher)
+	again, err := receipt.payload(predicate.Machine.Voucher)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !bytes.Equal(again, payload) {
 		return nil, nil, bad("not in canonical form")
 	}
-	return r, p.Machine.Voucher, nil
+	return receipt, predicate.Machine.Voucher, nil
 }

@@ -49,11 +49,11 @@ func (e *LinkError) Fault() *fault.Error {
 // each, parents before children. It doesn't trust get: each receipt must have the digest asked for.
 func VerifyTree(envelope []byte, keys []key.Public, get func(cas.Digest) ([]byte, error),
 	visit func(depth int, r *Receipt) error) error {
-	r, err := Verify(envelope, keys)
+	receipt, err := Verify(envelope, keys)
 	if err != nil {
 		return err
 	}
-	if err := visit(0, r); err != nil {
+	if err := visit(0, receipt); err != nil {
 		return err
 	}
 	type todo struct {
@@ -67,38 +67,39 @@ func VerifyTree(envelope []byte, keys []key.Public, get func(cas.Digest) ([]byte
 			list = append(list, todo{depth, r.Call.ID, c})
 		}
 	}
-	push(1, r)
+	push(1, receipt)
 	for n := 1; len(list) > 0; n++ {
-		t := list[len(list)-1]
+		todo := list[len(list)-1]
 		list = list[:len(list)-1]
-		r, err := verifyChild(t.parent, t.child, keys, get)
-		if err == nil && (t.depth > MaxDepth || n >= MaxReceipts || len(list) > MaxReceipts) {
+		r, err := verifyChild(todo.parent, todo.child, keys, get)
+		if err == nil && (todo.depth > MaxDepth || n >= MaxReceipts || len(list) > MaxReceipts) {
 			err = fmt.Errorf("deeper than %d or more than %d receipts", MaxDepth, MaxReceipts)
 		}
 		if err != nil {
-			return &LinkError{t.parent, t.child, err}
+			return &LinkError{todo.parent, todo.child, err}
 		}
-		if err := visit(t.depth, r); err != nil {
+		if err := visit(todo.depth, r); err != nil {
 			return err
 		}
-		push(t.depth+1, r)
+		push(todo.depth+1, r)
 	}
 	return nil
 }
 
-func verifyChild(parent string, c Child, keys []key.Public, get func(cas.Digest) ([]byte, error)) (*Receipt, error) {
-	b, err := get(c.Receipt)
+func verifyChild(parent string, child Child, keys []key.Public, get func(cas.Digest) ([]byte, error)) (*Receipt,
+	error) {
+	b, err := get(child.Receipt)
 	if err != nil {
 		return nil, err
 	}
-	if found := cas.Sum(b); found != c.Receipt {
+	if found := cas.Sum(b); found != child.Receipt {
 		return nil, fmt.Errorf("found another receipt, %s", found.Short())
 	}
 	r, err := Verify(b, keys)
 	if err != nil {
 		return nil, err
 	}
-	if r.Call.ID != c.Call || r.Call.Parent != parent {
+	if r.Call.ID != child.Call || r.Call.Parent != parent {
 		return nil, fmt.Errorf("it is about the call %q of %q", r.Call.ID, r.Call.Parent)
 	}
 	return r, nil

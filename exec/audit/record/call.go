@@ -32,10 +32,11 @@ type Call struct {
 	Principal string           `json:"principal,omitempty"` // the user or agent that calls
 	Ref       string           `json:"ref"`                 // of the item: "tool:rye/bash/bash"
 	Risk      string           `json:"risk,omitempty"`
-	Sandbox   string           `json:"sandbox,omitempty"` // the level that it is to run at
-	Set       cas.Digest       `json:"set,omitzero"`      // the set that the chain is from
-	Signers   []string         `json:"signers,omitempty"` // of the item: fingerprints, "builtin" or "dev"
-	Tenant    string           `json:"tenant,omitempty"`  // the tenant that the call is for
+	Derived   string           `json:"risk_derived,omitempty"` // why a tool that declares no risk has this one
+	Sandbox   string           `json:"sandbox,omitempty"`      // the level that it is to run at
+	Set       cas.Digest       `json:"set,omitzero"`           // the set that the chain is from
+	Signers   []string         `json:"signers,omitempty"`      // of the item: fingerprints, "builtin" or "dev"
+	Tenant    string           `json:"tenant,omitempty"`       // the tenant that the call is for
 	Toolchain []Program        `json:"toolchain,omitempty"`
 	Tree      cas.Digest       `json:"tree,omitzero"` // of the item's other files; zero for none
 }
@@ -196,6 +197,7 @@ func (c *Call) Check() error {
 	k.text("principal", c.Principal, false)
 	k.text("ref", c.Ref, true)
 	k.text("risk", c.Risk, false)
+	k.text("risk_derived", c.Derived, false)
 	k.text("sandbox", c.Sandbox, false)
 	k.texts("signers", c.Signers)
 	k.text("tenant", c.Tenant, false)
@@ -227,29 +229,30 @@ func (o *End) Check() error {
 	return k.err
 }
 
-func (c *Call) members(m codec) {
-	m.open()
-	m.text("approval", &c.Approval)
-	list(m, "chain", &c.Chain, (*Link).members)
-	m.time("deadline", &c.Deadline)
-	m.digest("digest", &c.Digest)
-	m.digest("grants", &c.Grants)
-	m.numbers("limits", &c.Limits)
-	m.digest("lock", &c.Lock)
-	m.digest("packages", &c.Packages)
-	m.digest("params", &c.Params)
-	m.text("parent", &c.Parent)
-	list(m, "policy", &c.Policy, func(d *cas.Digest, m codec) { m.digestElement(d) })
-	m.text("principal", &c.Principal)
-	m.text("ref", &c.Ref)
-	m.text("risk", &c.Risk)
-	m.text("sandbox", &c.Sandbox)
-	m.digest("set", &c.Set)
-	texts(m, "signers", &c.Signers)
-	m.text("tenant", &c.Tenant)
-	list(m, "toolchain", &c.Toolchain, (*Program).members)
-	m.digest("tree", &c.Tree)
-	m.close()
+func (c *Call) members(to codec) {
+	to.open()
+	to.text("approval", &c.Approval)
+	list(to, "chain", &c.Chain, (*Link).members)
+	to.time("deadline", &c.Deadline)
+	to.digest("digest", &c.Digest)
+	to.digest("grants", &c.Grants)
+	to.numbers("limits", &c.Limits)
+	to.digest("lock", &c.Lock)
+	to.digest("packages", &c.Packages)
+	to.digest("params", &c.Params)
+	to.text("parent", &c.Parent)
+	list(to, "policy", &c.Policy, func(d *cas.Digest, m codec) { m.digestElement(d) })
+	to.text("principal", &c.Principal)
+	to.text("ref", &c.Ref)
+	to.text("risk", &c.Risk)
+	to.text("risk_derived", &c.Derived)
+	to.text("sandbox", &c.Sandbox)
+	to.digest("set", &c.Set)
+	texts(to, "signers", &c.Signers)
+	to.text("tenant", &c.Tenant)
+	list(to, "toolchain", &c.Toolchain, (*Program).members)
+	to.digest("tree", &c.Tree)
+	to.close()
 }
 
 func (l *Link) members(m codec) {
@@ -271,19 +274,19 @@ func (p *Program) members(m codec) {
 	m.close()
 }
 
-func (o *End) members(m codec) {
+func (o *End) members(codec codec) {
 	duration, exit := int64(o.Duration), int64(o.Exit)
-	m.open()
-	m.text("code", &o.Code)
-	m.number("duration_ns", &duration)
-	m.number("exit", &exit)
-	m.digest("receipt", &o.Receipt)
-	m.digest("result", &o.Result)
-	m.text("sandbox", &o.Sandbox)
-	m.text("signal", &o.Signal)
-	m.text("status", &o.Status)
-	m.numbers("usage", &o.Usage)
-	m.close()
+	codec.open()
+	codec.text("code", &o.Code)
+	codec.number("duration_ns", &duration)
+	codec.number("exit", &exit)
+	codec.digest("receipt", &o.Receipt)
+	codec.digest("result", &o.Result)
+	codec.text("sandbox", &o.Sandbox)
+	codec.text("signal", &o.Signal)
+	codec.text("status", &o.Status)
+	codec.numbers("usage", &o.Usage)
+	codec.close()
 	o.Duration, o.Exit = time.Duration(duration), int(exit)
 }
 
@@ -310,19 +313,19 @@ type Approval struct {
 	Through   string     `json:"through,omitempty"` // the command that answered: "rye approve"
 }
 
-func (a *Approval) members(m codec) {
-	m.open()
-	m.text("by", &a.By)
-	m.text("code", &a.Code)
-	m.digest("params", &a.Params)
-	m.text("principal", &a.Principal)
-	m.text("ref", &a.Ref)
-	m.text("request", &a.Request)
-	m.text("state", &a.State)
-	m.text("tenant", &a.Tenant)
-	m.text("thread", &a.Thread)
-	m.text("through", &a.Through)
-	m.close()
+func (a *Approval) members(codec codec) {
+	codec.open()
+	codec.text("by", &a.By)
+	codec.text("code", &a.Code)
+	codec.digest("params", &a.Params)
+	codec.text("principal", &a.Principal)
+	codec.text("ref", &a.Ref)
+	codec.text("request", &a.Request)
+	codec.text("state", &a.State)
+	codec.text("tenant", &a.Tenant)
+	codec.text("thread", &a.Thread)
+	codec.text("through", &a.Through)
+	codec.close()
 }
 
 // Check returns an error if the log can't hold the step.

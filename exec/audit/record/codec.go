@@ -240,18 +240,18 @@ func (r *reader) time(name string, t *time.Time) {
 	}
 }
 
-func (r *reader) numbers(name string, m *map[string]int64) {
+func (r *reader) numbers(name string, into *map[string]int64) {
 	if !r.member(name) {
 		return
 	}
-	*m = map[string]int64{}
+	*into = map[string]int64{}
 	r.open()
 	for !r.bad && !r.take("}") {
 		var k string
 		r.take(",")
 		r.textElement(&k)
 		r.must(":")
-		(*m)[k] = r.int()
+		(*into)[k] = r.int()
 	}
 }
 
@@ -269,11 +269,11 @@ func (r *reader) more(i, _ int) bool {
 	return !r.bad
 }
 
-func (r *reader) textElement(s *string) {
+func (r *reader) textElement(into *string) {
 	r.must(`"`)
 	i := bytes.IndexByte(r.b, '"')
 	if i >= 0 && plain(r.b[:i]) {
-		*s = string(r.b[:i])
+		*into = string(r.b[:i])
 		r.b = r.b[i+1:]
 		return
 	}
@@ -292,7 +292,7 @@ func (r *reader) textElement(s *string) {
 		r.fail()
 		return
 	}
-	*s, _ = v.(string)
+	*into, _ = v.(string)
 	r.b = r.b[i+1:]
 }
 

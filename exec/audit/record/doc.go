@@ -21,6 +21,8 @@
 // entries; numbers lie between 0 and 2^53. Check refuses everything else, and the parsers accept exactly the bytes
 // that Append writes.
 //
+// "risk_derived" is why a call has its risk if the tool declares none, such as "it may use the network".
+//
 // "packages" is the digest of a sorted list with a line for each package of a third-party registry: its digest, a
 // space, and its name in the lock. The item's programs that the lock doesn't pin stand in toolchain without "pinned".
 //

@@ -54,22 +54,22 @@ func (l *Line) AppendOpen(b []byte) []byte {
 	return append(b, '"', '}')
 }
 
-// Scan reads a line that Append wrote, without LF. l keeps the body, which is part of b. Everything around the body
+// Scan reads a line that Append wrote, without LF. l keeps the body, which is part of data. Everything around the body
 // has a fixed length or is cut off from the end, so that following a chain needs no JSON parser; Scan doesn't parse
-// the body. It changes b temporarily.
-func (l *Line) Scan(b []byte) bool {
-	open := len(b) - sumSuffix
-	if open < 0 || string(b[open:open+len(sumMember)]) != sumMember || string(b[len(b)-2:]) != `"}` {
+// the body. It changes data temporarily.
+func (l *Line) Scan(data []byte) bool {
+	open := len(data) - sumSuffix
+	if open < 0 || string(data[open:open+len(sumMember)]) != sumMember || string(data[len(data)-2:]) != `"}` {
 		return false
 	}
 	var err error
-	if l.Sum, err = cas.ParseDigest(b[open+len(sumMember) : len(b)-2]); err != nil {
+	if l.Sum, err = cas.ParseDigest(data[open+len(sumMember) : len(data)-2]); err != nil {
 		return false
 	}
-	b[open] = '}'
-	found := cas.Sum(b[:open+1])
-	b[open] = ','
-	rest := b[:open]
+	data[open] = '}'
+	found := cas.Sum(data[:open+1])
+	data[open] = ','
+	rest := data[:open]
 	if found != l.Sum || len(rest) < digestText+1 || rest[len(rest)-1] != '"' {
 		return false
 	}
@@ -100,20 +100,20 @@ func isName(s []byte) bool {
 }
 
 func (l *Line) scanNumber(rest *[]byte) bool {
-	b := *rest
-	i := len(b)
-	for i > 0 && b[i-1] >= '0' && b[i-1] <= '9' {
+	data := *rest
+	i := len(data)
+	for i > 0 && data[i-1] >= '0' && data[i-1] <= '9' {
 		i--
 	}
-	if len(b)-i == 0 || len(b)-i > 15 || b[i] == '0' {
+	if len(data)-i == 0 || len(data)-i > 15 || data[i] == '0' {
 		return false
 	}
 	l.N = 0
-	for _, c := range b[i:] {
+	for _, c := range data[i:] {
 		l.N = 10*l.N + int64(c-'0')
 	}
 	var ok bool
-	*rest, ok = bytes.CutSuffix(b[:i], []byte(lineMember))
+	*rest, ok = bytes.CutSuffix(data[:i], []byte(lineMember))
 	return ok
 }
 
@@ -145,9 +145,9 @@ func (l *Line) scanFront(b []byte) bool {
 }
 
 // parseTime reads a time in timeForm without allocating.
-func parseTime(b []byte) (time.Time, bool) {
+func parseTime(data []byte) (time.Time, bool) {
 	field := func(from, to int) (n int) {
-		for _, c := range b[from:to] {
+		for _, c := range data[from:to] {
 			if c < '0' || c > '9' {
 				return -1 << 40
 			}
@@ -163,5 +163,5 @@ func parseTime(b []byte) (time.Time, bool) {
 	t := time.Date(year, time.Month(month), day, hour, minute, second, milli*1e6, time.UTC)
 	// time.Date normalises dates that don't exist, so compare.
 	var again [len(timeForm)]byte
-	return t, bytes.Equal(t.AppendFormat(again[:0], timeForm), b)
+	return t, bytes.Equal(t.AppendFormat(again[:0], timeForm), data)
 }

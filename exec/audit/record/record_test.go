@@ -22,7 +22,7 @@ func fullCall() Call {
 		Digest:   digest("d"), Grants: digest("g"), Limits: map[string]int64{"wall_ms": 5, "a": 0,
 			"memory": maxInteger}, Lock: digest("k"), Params: digest("p"),
 		Packages: digest("n"), Parent: "b", Policy: []cas.Digest{digest("1"), digest("2")}, Principal: "ann",
-		Ref: "tool:demo/hi", Risk: "read",
+		Ref: "tool:demo/hi", Risk: "read", Derived: "it reads",
 		Sandbox: "none", Set: digest("s"), Signers: []string{"dev"}, Tenant: `é "quoted" \\\" end\`,
 		Toolchain: []Program{{digest("py"), "python3", "/usr/bin/python3", true, "3.12"}, {Name: "bash"}},
 		Tree:      digest("tree"),

@@ -14,17 +14,17 @@ import (
 )
 
 // spell adds the forms of a secret to found.
-func spell(found map[string]bool, s string) {
-	if len(s) < Shortest {
+func spell(found map[string]bool, text string) {
+	if len(text) < Shortest {
 		return
 	}
-	b := []byte(s)
-	digits := hex.EncodeToString(b)
-	escaped, html := escapes(s, false), escapes(s, true)
+	data := []byte(text)
+	digits := hex.EncodeToString(data)
+	escaped, html := escapes(text, false), escapes(text, true)
 	for _, f := range []string{
-		s, digits, strings.ToUpper(digits), url.QueryEscape(s), percent(digits, ""),
+		text, digits, strings.ToUpper(digits), url.QueryEscape(text), percent(digits, ""),
 		percent(strings.ToUpper(digits), ""),
-		base64.RawStdEncoding.EncodeToString(b), base64.RawURLEncoding.EncodeToString(b),
+		base64.RawStdEncoding.EncodeToString(data), base64.RawURLEncoding.EncodeToString(data),
 	} {
 		found[f] = true
 	}
@@ -37,23 +37,23 @@ func spell(found map[string]bool, s string) {
 	}
 	// Base64 with other bytes before the secret: take the characters that the secret alone determines.
 	for before := range 3 {
-		from, to := (8*before+5)/6, 8*(before+len(b))/6
-		shifted := append(make([]byte, before), b...)
+		from, to := (8*before+5)/6, 8*(before+len(data))/6
+		shifted := append(make([]byte, before), data...)
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			found[e.EncodeToString(shifted)[from:to]] = true
 		}
 		for _, width := range []int{64, 76} {
 			each := 4
-			if len(s) > Wrapped {
+			if len(text) > Wrapped {
 				each = width
 			}
 			wrap(found, base64.RawStdEncoding.EncodeToString(shifted)[:to], from, width, each)
 		}
 	}
-	if !strings.Contains(s, "\n") {
+	if !strings.Contains(text, "\n") {
 		return
 	}
-	for line := range strings.Lines(s) {
+	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); len(line) >= Line {
 			spell(found, line)
 		}
@@ -140,24 +140,24 @@ type forms struct {
 
 func compile(all []string) forms {
 	slices.Sort(all)
-	f := forms{sorted: all, joined: strings.Join(all, ""), begin: map[[Shortest]byte][]string{}}
+	forms := forms{sorted: all, joined: strings.Join(all, ""), begin: map[[Shortest]byte][]string{}}
 	end := 0
 	for _, s := range all {
 		end += len(s)
-		f.ends = append(f.ends, end)
+		forms.ends = append(forms.ends, end)
 	}
 	for _, s := range slices.Backward(all) { // of two that begin alike, the longer one comes first
-		f.first[s[0]] = true
+		forms.first[s[0]] = true
 		key := [Shortest]byte([]byte(s[:Shortest]))
-		f.begin[key] = append(f.begin[key], s)
-		f.longest = max(f.longest, len(s))
+		forms.begin[key] = append(forms.begin[key], s)
+		forms.longest = max(forms.longest, len(s))
 	}
-	f.within = make([]uint64, 1<<bits.Len(uint(end/8))) // at least eight bits for each place
+	forms.within = make([]uint64, 1<<bits.Len(uint(end/8))) // at least eight bits for each place
 	for i := range max(0, end-Shortest+1) {
-		word, bit := f.bit(f.joined[i:])
-		f.within[word] |= bit
+		word, bit := forms.bit(forms.joined[i:])
+		forms.within[word] |= bit
 	}
-	return f
+	return forms
 }
 
 // bit returns the bit of within for the first Shortest bytes of s.
@@ -196,18 +196,18 @@ func (f *forms) begins(s string) bool {
 	return i < len(f.sorted) && strings.HasPrefix(f.sorted[i], s)
 }
 
-// ended returns the length of the longest end of a form that s begins with, of at least Shortest bytes; 0 for none.
-func (f *forms) ended(s string) int {
+// ended returns the length of the longest end of a form that text begins with, of at least Shortest bytes; 0 for none.
+func (f *forms) ended(text string) int {
 	longest := 0
-	if len(s) < Shortest || len(f.ends) == 0 {
+	if len(text) < Shortest || len(f.ends) == 0 {
 		return 0
 	}
 	// Most texts don't begin like any form, and there may be many forms.
-	if word, bit := f.bit(s); f.within[word]&bit == 0 {
+	if word, bit := f.bit(text); f.within[word]&bit == 0 {
 		return 0
 	}
 	for from := 0; ; from++ {
-		i := strings.Index(f.joined[from:], s[:Shortest])
+		i := strings.Index(f.joined[from:], text[:Shortest])
 		if i < 0 {
 			return longest
 		}
@@ -216,7 +216,7 @@ func (f *forms) ended(s string) int {
 		if found {
 			at++
 		}
-		if rest := f.joined[from:f.ends[at]]; len(rest) >= max(Shortest, longest) && strings.HasPrefix(s, rest) {
+		if rest := f.joined[from:f.ends[at]]; len(rest) >= max(Shortest, longest) && strings.HasPrefix(text, rest) {
 			longest = len(rest)
 		}
 	}

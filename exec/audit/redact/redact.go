@@ -55,7 +55,7 @@ const (
 var secretNames = []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "authorization",
 	"access_key", "private_key", "credential"}
 
-// A Redactor removes secrets from text and values. It is immutable, and safe for many goroutines.
+// A Redactor removes secrets from text and values. It is immutable, and safe for concurrent use.
 type Redactor struct {
 	forms forms
 	whole map[string]bool
@@ -102,34 +102,34 @@ func (r *Redactor) Value(v any) any { return r.value(v, true, false, 0) }
 // Result is Value without removal by name: a tool's purpose may be to return a token.
 func (r *Redactor) Result(v any) any { return r.value(v, false, false, 0) }
 
-func (r *Redactor) value(v any, named, secret bool, depth int) any {
+func (r *Redactor) value(given any, named, secret bool, depth int) any {
 	if depth > jcs.MaxDepth {
 		return Mask // jcs refuses values this deep
 	}
-	switch v := v.(type) {
+	switch val := given.(type) {
 	case string:
 		if secret {
 			return Mask
 		}
-		return r.Text(v)
+		return r.Text(val)
 	case int64, float64:
-		if digits, err := jcs.Append(nil, v); err == nil && r.Text(string(digits)) != string(digits) {
+		if digits, err := jcs.Append(nil, val); err == nil && r.Text(string(digits)) != string(digits) {
 			return Mask
 		}
 	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = r.value(v[i], named, secret, depth+1)
+		out := make([]any, len(val))
+		for i := range val {
+			out[i] = r.value(val[i], named, secret, depth+1)
 		}
 		return out
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			out[r.Text(k)] = r.value(v[k], named, secret || named && isSecretName(k), depth+1)
+		out := make(map[string]any, len(val))
+		for _, k := range slices.Sorted(maps.Keys(val)) {
+			out[r.Text(k)] = r.value(val[k], named, secret || named && isSecretName(k), depth+1)
 		}
 		return out
 	}
-	return v
+	return given
 }
 
 func isSecretName(name string) bool {

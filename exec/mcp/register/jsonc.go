@@ -29,25 +29,25 @@ func openJSON(text []byte, table string) (*jsonFile, error) {
 	if bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("[")) > maxObjects {
 		return nil, fmt.Errorf("it has more than %d objects and arrays", maxObjects)
 	}
-	f := &jsonFile{text: text, table: table}
+	jsonFile := &jsonFile{text: text, table: table}
 	if bytes.Contains(text[bytes.LastIndexByte(text, '\n')+1:], []byte("//")) {
-		f.text, f.open = append(bytes.Clone(text), '\n'), true
+		jsonFile.text, jsonFile.open = append(bytes.Clone(text), '\n'), true
 	}
 	var err error
-	if f.root, err = hujson.Parse(f.text); err != nil {
+	if jsonFile.root, err = hujson.Parse(jsonFile.text); err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
 	}
-	if err := f.unique(); err != nil {
+	if err := jsonFile.unique(); err != nil {
 		return nil, err
 	}
-	top, ok := f.root.Value.(*hujson.Object)
+	top, ok := jsonFile.root.Value.(*hujson.Object)
 	if !ok {
-		return nil, wrong(f.text, f.root.StartOffset, "expected an object")
+		return nil, wrong(jsonFile.text, jsonFile.root.StartOffset, "expected an object")
 	}
-	if f.servers, err = f.object(top, table, table); err == nil && f.servers != nil {
-		f.entry, err = f.object(f.servers, Name, table+"."+Name)
+	if jsonFile.servers, err = jsonFile.object(top, table, table); err == nil && jsonFile.servers != nil {
+		jsonFile.entry, err = jsonFile.object(jsonFile.servers, Name, table+"."+Name)
 	}
-	return f, err
+	return jsonFile, err
 }
 
 // unique refuses an object with a key twice: agents don't agree on which of them counts.
@@ -91,23 +91,23 @@ func member(in *hujson.Object, key string) *hujson.Value {
 	return nil
 }
 
-func (f *jsonFile) command() (o command, there bool, err error) {
+func (f *jsonFile) command() (command command, there bool, err error) {
 	if f.entry == nil {
-		return o, false, nil
+		return command, false, nil
 	}
 	program, url := member(f.entry, "command"), member(f.entry, "url")
 	if program == nil && url != nil {
-		return o, false, wrong(f.text, url.StartOffset, atAddress, Name)
+		return command, false, wrong(f.text, url.StartOffset, atAddress, Name)
 	}
-	o.program = textOf(program)
+	command.program = textOf(program)
 	if args := member(f.entry, "args"); args != nil {
 		if all, ok := args.Value.(*hujson.Array); ok {
 			for i := range all.Elements {
-				o.args = append(o.args, textOf(&all.Elements[i]))
+				command.args = append(command.args, textOf(&all.Elements[i]))
 			}
 		}
 	}
-	return o, true, nil
+	return command, true, nil
 }
 
 // textOf returns a value that is a string, "" for any other.
@@ -160,7 +160,7 @@ func (f *jsonFile) add(object *hujson.Object, depth int, all []setting) {
 		}
 		comma = last.Value.AfterExtra // hujson writes a last comma unless this is nil
 	}
-	for _, s := range all {
+	for _, setting := range all {
 		comment := bytes.TrimRight(object.AfterExtra, " \t\r\n")
 		rest := object.AfterExtra[len(comment):]
 		if !bytes.Contains(rest, []byte("\n")) {
@@ -169,9 +169,9 @@ func (f *jsonFile) add(object *hujson.Object, depth int, all []setting) {
 		object.Members = append(object.Members, hujson.ObjectMember{
 			Name: hujson.Value{
 				BeforeExtra: append(bytes.Clone(comment), newline(f.text)+indent...),
-				Value:       hujson.String(s.name),
+				Value:       hujson.String(setting.name),
 			},
-			Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: hujson.Literal(s.value)},
+			Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: hujson.Literal(setting.value)},
 		})
 		object.AfterExtra = rest
 	}

@@ -74,20 +74,20 @@ type Found struct {
 // programs, as the variable PATH does.
 func Look(project, path string) (all []Found) {
 	for _, c := range clients {
-		f := Found{Client: c, Path: filepath.Join(project, filepath.FromSlash(c.File))}
-		text, err := osfile.ReadSmall(f.Path, MaxBytes)
+		found := Found{Client: c, Path: filepath.Join(project, filepath.FromSlash(c.File))}
+		text, err := osfile.ReadSmall(found.Path, MaxBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		there := true
 		if err == nil {
-			f.Line, there, err = c.Starts(text)
+			found.Line, there, err = c.Starts(text)
 		}
 		if err == nil && there {
-			err = f.starts(path)
+			err = found.starts(path)
 		}
-		if f.Err = err; there || err != nil {
-			all = append(all, f)
+		if found.Err = err; there || err != nil {
+			all = append(all, found)
 		}
 	}
 	return all

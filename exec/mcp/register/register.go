@@ -128,11 +128,11 @@ func (c Client) Snippet(program string, more []string) []byte {
 // the agent. The text is the same if the file has that already. An empty text is a file that isn't there.
 func (c Client) Put(text []byte, program string, more []string) ([]byte, error) {
 	want := c.command(program, more)
-	f, err := c.open(text)
+	file, err := c.open(text)
 	if err != nil {
 		return nil, err
 	}
-	has, there, err := f.command()
+	has, there, err := file.command()
 	if err != nil {
 		return nil, c.unreadable(err)
 	}
@@ -140,7 +140,7 @@ func (c Client) Put(text []byte, program string, more []string) ([]byte, error) 
 		return text, nil
 	}
 	mark := text[:len(text)-len(bytes.TrimPrefix(text, byteOrderMark))]
-	after, err := f.put(c.settings(want))
+	after, err := file.put(c.settings(want))
 	return slices.Concat(mark, after), err
 }
 

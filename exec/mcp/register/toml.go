@@ -22,22 +22,22 @@ type tomlFile struct {
 }
 
 func openTOML(text []byte, table string) (*tomlFile, error) {
-	f := &tomlFile{text: text, header: "[" + table + "." + Name + "]", values: map[string]unstable.Range{}}
+	tomlFile := &tomlFile{text: text, header: "[" + table + "." + Name + "]", values: map[string]unstable.Range{}}
 	var all map[string]any
 	if err := toml.Unmarshal(text, &all); err != nil {
 		return nil, withLine(err)
 	}
 	servers, _ := all[table].(map[string]any)
-	f.entry, _ = servers[Name].(map[string]any)
-	named := f.find(table)
-	if f.end > 0 {
-		return f, nil
+	tomlFile.entry, _ = servers[Name].(map[string]any)
+	named := tomlFile.find(table)
+	if tomlFile.end > 0 {
+		return tomlFile, nil
 	}
 	// Dotted keys and inline tables would need other changes.
-	if toml.Unmarshal(f.appended(nil), &all) != nil {
-		return nil, wrong(text, named, "the server isn't written as a table %s", f.header)
+	if toml.Unmarshal(tomlFile.appended(nil), &all) != nil {
+		return nil, wrong(text, named, "the server isn't written as a table %s", tomlFile.header)
 	}
-	return f, nil
+	return tomlFile, nil
 }
 
 // withLine returns the library's error with its line.
@@ -52,14 +52,14 @@ func withLine(err error) error {
 
 // find looks for the server's table, and returns where the file first names the table of all servers.
 func (f *tomlFile) find(table string) (named int) {
-	var p unstable.Parser
-	p.Reset(f.text)
+	var parser unstable.Parser
+	parser.Reset(f.text)
 	inside := false
-	for p.NextExpression() {
-		e := p.Expression()
+	for parser.NextExpression() {
+		node := parser.Expression()
 		var path []string
 		end := 0
-		for key := e.Key(); key.Next(); {
+		for key := node.Key(); key.Next(); {
 			path = append(path, string(key.Node().Data))
 			end = int(key.Node().Raw.Offset + key.Node().Raw.Length)
 			if named == 0 && len(path) == 1 && path[0] == table {
@@ -67,37 +67,37 @@ func (f *tomlFile) find(table string) (named int) {
 			}
 		}
 		switch {
-		case e.Kind != unstable.KeyValue:
-			if inside = e.Kind == unstable.Table && slices.Equal(path, []string{table, Name}); inside {
+		case node.Kind != unstable.KeyValue:
+			if inside = node.Kind == unstable.Table && slices.Equal(path, []string{table, Name}); inside {
 				f.end = end
 			}
 		case inside:
-			f.end = int(e.Raw.Offset + e.Raw.Length)
+			f.end = int(node.Raw.Offset + node.Raw.Length)
 			if len(path) == 1 {
 				from := end + bytes.IndexByte(f.text[end:], '=') + 1
 				from += len(f.text[from:]) - len(bytes.TrimLeft(f.text[from:], " \t"))
-				f.values[path[0]] = p.Range(f.text[from:f.end])
+				f.values[path[0]] = parser.Range(f.text[from:f.end])
 			}
 		}
 	}
 	return named
 }
 
-func (f *tomlFile) command() (o command, there bool, err error) {
+func (f *tomlFile) command() (command command, there bool, err error) {
 	if f.end == 0 {
-		return o, false, nil
+		return command, false, nil
 	}
 	_, there = f.entry["command"]
 	if url, ok := f.values["url"]; ok && !there {
-		return o, false, wrong(f.text, int(url.Offset), atAddress, Name)
+		return command, false, wrong(f.text, int(url.Offset), atAddress, Name)
 	}
-	o.program, _ = f.entry["command"].(string)
+	command.program, _ = f.entry["command"].(string)
 	args, _ := f.entry["args"].([]any)
 	for _, arg := range args {
 		text, _ := arg.(string)
-		o.args = append(o.args, text)
+		command.args = append(command.args, text)
 	}
-	return o, true, nil
+	return command, true, nil
 }
 
 func (f *tomlFile) put(all []setting) ([]byte, error) {

@@ -43,81 +43,84 @@ type Server struct {
 
 // New starts a server that stops when the test ends.
 func New(t testing.TB) *Server {
-	w := &Server{TB: t, codes: map[string]url.Values{}}
+	server := &Server{TB: t, codes: map[string]url.Values{}}
 	mux := http.NewServeMux()
-	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w.mu.Lock()
-		w.Asked = append(w.Asked, r.Method+" "+r.URL.Path)
-		w.mu.Unlock()
+	server.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		server.mu.Lock()
+		server.Asked = append(server.Asked, r.Method+" "+r.URL.Path)
+		server.mu.Unlock()
 		mux.ServeHTTP(rw, r)
 	}))
-	t.Cleanup(w.Close)
-	w.Issuer = w.URL + "/as"
-	w.Challenge = `Bearer resource_metadata="` + w.URL + `/meta", scope="tools"`
+	t.Cleanup(server.Close)
+	server.Issuer = server.URL + "/as"
+	server.Challenge = `Bearer resource_metadata="` + server.URL + `/meta", scope="tools"`
 	mux.HandleFunc("/mcp", func(rw http.ResponseWriter, r *http.Request) {
-		w.mu.Lock()
-		good := w.Behind != nil && w.access != "" && r.Header.Get("Authorization") == "Bearer "+w.access
-		w.mu.Unlock()
+		server.mu.Lock()
+		good := server.Behind != nil && server.access != "" && r.Header.Get("Authorization") == "Bearer "+server.access
+		server.mu.Unlock()
 		if good {
-			w.Behind.ServeHTTP(rw, r)
+			server.Behind.ServeHTTP(rw, r)
 			return
 		}
-		if w.Open != nil && w.Open(r) {
+		if server.Open != nil && server.Open(r) {
 			rw.WriteHeader(http.StatusNotFound)
 			return
 		}
-		rw.Header().Set("WWW-Authenticate", w.Challenge)
+		rw.Header().Set("WWW-Authenticate", server.Challenge)
 		rw.WriteHeader(http.StatusUnauthorized)
 	})
 	mux.HandleFunc("GET /.well-known/oauth-protected-resource", func(rw http.ResponseWriter, r *http.Request) {
-		if w.Named == "" {
+		if server.Named == "" {
 			rw.WriteHeader(http.StatusNotFound)
 			return
 		}
-		w.JSON(rw, object{"resource": w.Named, "authorization_servers": []any{w.Issuer}}, w.Resource)
+		server.JSON(rw, object{"resource": server.Named, "authorization_servers": []any{server.Issuer}},
+			server.Resource)
 	})
 	mux.HandleFunc("GET /meta", func(rw http.ResponseWriter, r *http.Request) {
-		w.JSON(rw, object{"resource": w.name(), "authorization_servers": []any{w.Issuer}}, w.Resource)
+		server.JSON(rw, object{"resource": server.name(), "authorization_servers": []any{server.Issuer}},
+			server.Resource)
 	})
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server/as", func(rw http.ResponseWriter, r *http.Request) {
-		w.JSON(rw, object{"issuer": w.Issuer, "authorization_endpoint": w.URL + "/authorize?tenant=a",
-			"token_endpoint":        w.URL + "/token",
-			"registration_endpoint": w.URL + "/register", "code_challenge_methods_supported": []any{"S256"},
-			"authorization_response_iss_parameter_supported": true}, w.Metadata)
+		server.JSON(rw, object{"issuer": server.Issuer, "authorization_endpoint": server.URL + "/authorize?tenant=a",
+			"token_endpoint":        server.URL + "/token",
+			"registration_endpoint": server.URL + "/register", "code_challenge_methods_supported": []any{"S256"},
+			"authorization_response_iss_parameter_supported": true}, server.Metadata)
 	})
-	w.Register = func(rw http.ResponseWriter, r *http.Request) {
+	server.Register = func(rw http.ResponseWriter, r *http.Request) {
 		var asked object
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked["token_endpoint_auth_method"] != "none" {
 			t.Errorf("registered with %v, %v", asked, err)
 		}
-		w.mu.Lock()
-		w.Clients++
-		w.mu.Unlock()
+		server.mu.Lock()
+		server.Clients++
+		server.mu.Unlock()
 		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(http.StatusCreated)
 		asked["client_id"] = "client-1"
 		json.NewEncoder(rw).Encode(asked)
 	}
-	mux.HandleFunc("POST /register", func(rw http.ResponseWriter, r *http.Request) { w.Register(rw, r) })
-	mux.HandleFunc("GET /authorize", func(rw http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		if q.Get("tenant") != "a" || q.Get("response_type") != "code" || q.Get("resource") != w.name() ||
-			q.Get("code_challenge_method") != "S256" || q.Get("scope") == "" {
-			t.Errorf("the sign-in asks for %v", q)
+	mux.HandleFunc("POST /register", func(rw http.ResponseWriter, r *http.Request) { server.Register(rw, r) })
+	mux.HandleFunc("GET /authorize", func(rw http.ResponseWriter, request *http.Request) {
+		values := request.URL.Query()
+		if values.Get("tenant") != "a" || values.Get("response_type") != "code" ||
+			values.Get("resource") != server.name() ||
+			values.Get("code_challenge_method") != "S256" || values.Get("scope") == "" {
+			t.Errorf("the sign-in asks for %v", values)
 		}
-		w.mu.Lock()
-		code := fmt.Sprintf("code-%d", len(w.codes))
-		w.codes[code] = q
-		w.mu.Unlock()
-		back := url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {w.Issuer}}
-		if w.Callback != nil {
-			w.Callback(back)
+		server.mu.Lock()
+		code := fmt.Sprintf("code-%d", len(server.codes))
+		server.codes[code] = values
+		server.mu.Unlock()
+		back := url.Values{"code": {code}, "state": {values.Get("state")}, "iss": {server.Issuer}}
+		if server.Callback != nil {
+			server.Callback(back)
 		}
-		http.Redirect(rw, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+		http.Redirect(rw, request, values.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 	})
-	w.Token = w.Tokens
-	mux.HandleFunc("POST /token", func(rw http.ResponseWriter, r *http.Request) { w.Token(rw, r) })
-	return w
+	server.Token = server.Tokens
+	mux.HandleFunc("POST /token", func(rw http.ResponseWriter, r *http.Request) { server.Token(rw, r) })
+	return server
 }
 
 func (w *Server) name() string {
@@ -139,8 +142,8 @@ func (w *Server) JSON(rw http.ResponseWriter, v object, change func(object)) {
 }
 
 // Tokens is a correct token endpoint.
-func (w *Server) Tokens(rw http.ResponseWriter, r *http.Request) {
-	if err := r.ParseForm(); err != nil {
+func (w *Server) Tokens(rw http.ResponseWriter, request *http.Request) {
+	if err := request.ParseForm(); err != nil {
 		w.Error(err)
 	}
 	w.mu.Lock()
@@ -150,22 +153,22 @@ func (w *Server) Tokens(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(http.StatusBadRequest)
 		json.NewEncoder(rw).Encode(object{"error": code, "error_description": "says the server"})
 	}
-	if r.Form.Get("resource") != w.name() || r.Form.Get("client_id") == "" {
+	if request.Form.Get("resource") != w.name() || request.Form.Get("client_id") == "" {
 		refuse("invalid_target")
 		return
 	}
-	switch r.Form.Get("grant_type") {
+	switch request.Form.Get("grant_type") {
 	case "authorization_code":
-		began := w.codes[r.Form.Get("code")]
-		delete(w.codes, r.Form.Get("code"))
-		sum := sha256.Sum256([]byte(r.Form.Get("code_verifier")))
+		began := w.codes[request.Form.Get("code")]
+		delete(w.codes, request.Form.Get("code"))
+		sum := sha256.Sum256([]byte(request.Form.Get("code_verifier")))
 		if began.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) ||
-			began.Get("redirect_uri") != r.Form.Get("redirect_uri") {
+			began.Get("redirect_uri") != request.Form.Get("redirect_uri") {
 			refuse("invalid_grant")
 			return
 		}
 	case "refresh_token":
-		if r.Form.Get("refresh_token") != w.Refresh {
+		if request.Form.Get("refresh_token") != w.Refresh {
 			refuse("invalid_grant")
 			return
 		}

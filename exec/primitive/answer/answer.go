@@ -65,26 +65,27 @@ func (a *Answer) Stderr() io.Writer { return a.errs }
 
 // Result is what the program's end makes of what it has written. Nothing is written any more.
 func (a *Answer) Result(ended *sandbox.Ending) *primitive.Result {
-	r := &primitive.Result{
+	result := &primitive.Result{
 		Ended: ended.Ended, Exit: ended.Exit.Code, Signal: ended.Exit.Signal,
-		Level: ended.Level, Enforced: ended.Enforced, Denied: ended.Denied, Usage: maps.Clone(ended.Usage),
+		Level: ended.Level, Enforced: ended.Enforced, Denied: ended.Denied,
+		Asides: ended.Asides, Closed: ended.Closed, Usage: maps.Clone(ended.Usage),
 	}
-	r.Failed = r.Ended != "" || r.Exit != 0 || r.Signal != ""
-	read(r, a.Plain, a.out, a.errs)
+	result.Failed = result.Ended != "" || result.Exit != 0 || result.Signal != ""
+	read(result, a.Plain, a.out, a.errs)
 	if a.err != nil {
 		// Even if the program succeeded: part of its output was not passed on.
-		r.Failed, r.Ended, r.Failure = true, cmp.Or(r.Ended, "cancelled"),
+		result.Failed, result.Ended, result.Failure = true, cmp.Or(result.Ended, "cancelled"),
 			"its output can't be passed on: "+a.err.Error()
 	}
-	return r
+	return result
 }
 
 // read sets the result's value and reason from the output.
-func read(r *primitive.Result, plain bool, out, errs *capture) {
+func read(result *primitive.Result, plain bool, out, errs *capture) {
 	if v, ok := parse(out); ok && !plain {
-		r.Value = v
+		result.Value = v
 	} else {
-		value := map[string]any{"stdout": out.text(), "stderr": errs.text(), "return_code": int64(r.Exit)}
+		value := map[string]any{"stdout": out.text(), "stderr": errs.text(), "return_code": int64(result.Exit)}
 		var cut []any
 		if out.total > MaxText {
 			cut = append(cut, "stdout")
@@ -95,13 +96,13 @@ func read(r *primitive.Result, plain bool, out, errs *capture) {
 		if cut != nil {
 			value["truncated"] = cut
 		}
-		r.Value = value
+		result.Value = value
 	}
-	if no, why := No(r.Value); no {
-		r.Failed, r.Failure = true, why
+	if no, why := No(result.Value); no {
+		result.Failed, result.Failure = true, why
 	}
-	if r.Failed && r.Failure == "" {
-		r.Failure = strings.TrimSpace(valid(errs.end))
+	if result.Failed && result.Failure == "" {
+		result.Failure = strings.TrimSpace(valid(errs.end))
 	}
 }
 
@@ -168,19 +169,19 @@ type capture struct {
 	total     int64
 }
 
-func (c *capture) Write(b []byte) (int, error) {
-	c.total += int64(len(b))
+func (c *capture) Write(data []byte) (int, error) {
+	c.total += int64(len(data))
 	if room := c.most - len(c.kept); room > 0 {
-		c.kept = append(c.kept, b[:min(room, len(b))]...)
+		c.kept = append(c.kept, data[:min(room, len(data))]...)
 	}
 	if c.last > 0 {
-		c.end = append(c.end, b[max(0, len(b)-c.last):]...)
+		c.end = append(c.end, data[max(0, len(data)-c.last):]...)
 		if extra := len(c.end) - c.last; extra > 0 {
 			c.end = append(c.end[:0], c.end[extra:]...)
 		}
 	}
-	c.emit(c.stream, b)
-	return len(b), nil
+	c.emit(c.stream, data)
+	return len(data), nil
 }
 
 // text returns the recorded beginning as valid UTF-8.

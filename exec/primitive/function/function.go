@@ -174,36 +174,36 @@ var (
 )
 
 // Run implements primitive.Primitive.
-func (f Functions) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+func (f Functions) Run(ctx context.Context, action *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	do, err := f.admit(a)
+	do, err := f.admit(action)
 	if err != nil {
 		return nil, err
 	}
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	if wall := a.Wall(); wall > 0 {
+	if wall := action.Wall(); wall > 0 {
 		inner, stop = context.WithTimeout(inner, wall)
 		defer stop()
 	}
 	began := time.Now()
-	says := &teller{to: to, left: a.Sandbox.Limits.Output, stop: stop}
+	says := &teller{to: to, left: action.Sandbox.Limits.Output, stop: stop}
 	if says.left <= 0 {
 		says.left = sandbox.DefaultLimits().Output
 	}
-	call := &Call{Action: a, Options: options(a.Config), Errs: errs{says}}
+	call := &Call{Action: action, Options: options(action.Config), Errs: errs{says}}
 	value, err := do(inner, call)
 	if unavailable, ok := errors.AsType[*sandbox.UnavailableError](err); ok && call.enforced == nil {
 		return nil, unavailable
 	}
-	r := &primitive.Result{
+	result := &primitive.Result{
 		Level: floor.Namespace, Enforced: []string{"in-process"},
 		Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds()},
 	}
 	if call.enforced != nil {
-		r.Level, r.Enforced = call.level, append(r.Enforced, call.enforced...)
+		result.Level, result.Enforced = call.level, append(result.Enforced, call.enforced...)
 	}
 	switch {
 	case says.ended != "":
@@ -212,29 +212,29 @@ func (f Functions) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 	case err != nil && inner.Err() != nil:
 		says.end("timeout", "it took too long")
 	case err != nil:
-		says.answer(r, map[string]any{"success": false, "error": err.Error()})
+		says.answer(result, map[string]any{"success": false, "error": err.Error()})
 	default:
-		says.answer(r, value)
+		says.answer(result, value)
 	}
 	if says.ended != "" {
-		r.Failed, r.Ended, r.Failure = true, says.ended, says.why
+		result.Failed, result.Ended, result.Failure = true, says.ended, says.why
 	}
-	return r, nil
+	return result, nil
 }
 
 // admit finds the called function, and refuses a call without the required permissions.
-func (f Functions) admit(a *primitive.Action) (deed, error) {
-	name, _ := a.Config["function"].(string)
+func (f Functions) admit(action *primitive.Action) (deed, error) {
+	name, _ := action.Config["function"].(string)
 	called, ok := f[name]
 	if !ok {
 		known := slices.Sorted(maps.Keys(f))
 		return nil, fault.New(fault.Validation, "unknown function %q", name).On("function", name).On("known", known).
 			Because("known functions: " + strings.Join(known, ", ")).Try("rye docs core-tools")
 	}
-	if a.Pure {
+	if action.Pure {
 		return nil, badCall(name, errPure)
 	}
-	text, ok := a.Config["params"].(string)
+	text, ok := action.Config["params"].(string)
 	v, err := jcs.Parse([]byte(text))
 	given, object := v.(map[string]any)
 	if !ok || err != nil || !object {
@@ -247,13 +247,13 @@ func (f Functions) admit(a *primitive.Action) (deed, error) {
 	if need.Refused != nil {
 		return nil, need.Refused
 	}
-	if need.Own && a.Stranger {
+	if need.Own && action.Stranger {
 		return nil, fault.New(fault.Denied,
 			"rye's function %q is only for the user's own tools, and this call involves another signer's", name).
 			On("capability", "").Try("rye docs core-tools")
 	}
 	for _, c := range need.Permissions {
-		if !a.Permissions.Covers(c) {
+		if !action.Permissions.Covers(c) {
 			return nil, fault.New(fault.Denied, "rye's function %q needs %q, which the call wasn't granted", name,
 				c.String()).On("capability", c.String()).
 				Because(
@@ -280,21 +280,21 @@ func (t *teller) end(by, why string) {
 	t.ended, t.why = by, why
 }
 
-func (t *teller) tell(s primitive.Stream, b []byte) error {
+func (t *teller) tell(stream primitive.Stream, data []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended == "" && int64(len(b)) > t.left {
+	if t.ended == "" && int64(len(data)) > t.left {
 		t.ended, t.why = "output", "it wrote too much"
 		t.stop()
 	}
 	if t.ended != "" {
 		return errors.New(t.why)
 	}
-	t.left -= int64(len(b))
+	t.left -= int64(len(data))
 	if t.to == nil {
 		return nil
 	}
-	err := t.to.Emit(s, b)
+	err := t.to.Emit(stream, data)
 	if err != nil {
 		t.ended, t.why = "cancelled", "its output can't be passed on: "+err.Error()
 		t.stop()
@@ -313,7 +313,7 @@ func (e errs) Write(b []byte) (int, error) {
 }
 
 // answer turns a function's value into a result, and passes it on.
-func (t *teller) answer(r *primitive.Result, value any) {
+func (t *teller) answer(result *primitive.Result, value any) {
 	text, err := json.Marshal(value)
 	if err == nil {
 		value, err = jcs.Parse(text)
@@ -322,14 +322,15 @@ func (t *teller) answer(r *primitive.Result, value any) {
 		text, err = jcs.Append(nil, value)
 	}
 	if err != nil {
-		r.Failed, r.Failure = true, "its result is not valid JSON: "+strings.ToValidUTF8(err.Error(), "\ufffd")
+		result.Failed, result.Failure = true, "its result is not valid JSON: "+strings.ToValidUTF8(err.Error(),
+			"\ufffd")
 		return
 	}
 	if t.tell(primitive.Stdout, append(text, '\n')) != nil {
 		return
 	}
-	r.Value = value
+	result.Value = value
 	if no, why := answer.No(value); no {
-		r.Failed, r.Failure = true, why
+		result.Failed, result.Failure = true, why
 	}
 }

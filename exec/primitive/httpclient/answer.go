@@ -23,18 +23,18 @@ var (
 )
 
 // read reads the body of an answer.
-func (x *exchange) read(ctx context.Context, w *way, resp *http.Response) error {
+func (x *exchange) read(ctx context.Context, way *way, resp *http.Response) error {
 	coding := strings.Join(resp.Header.Values("Content-Encoding"), ",")
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var err error
 	switch {
-	case w.method == http.MethodHead:
+	case way.method == http.MethodHead:
 		x.body = ""
 		return nil
 	case resp.StatusCode == http.StatusSwitchingProtocols:
-		return &failure{host: w.url.Host, sent: true, final: true, err: errSwitch}
+		return &failure{host: way.url.Host, sent: true, final: true, err: errSwitch}
 	case coding != "" && !strings.EqualFold(coding, "identity") && resp.ContentLength != 0:
-		return &failure{host: w.url.Host, sent: true, final: true, err: errEncoded}
+		return &failure{host: way.url.Host, sent: true, final: true, err: errEncoded}
 	case x.stream && kind == "text/event-stream" && resp.StatusCode < 300:
 		err = x.follows(resp.Body)
 	default:
@@ -48,7 +48,7 @@ func (x *exchange) read(ctx context.Context, w *way, resp *http.Response) error 
 		// A server that notices the disconnect may end the body as if it were complete.
 		return context.Cause(ctx)
 	case err != nil:
-		return &failure{host: w.url.Host, sent: true, err: err}
+		return &failure{host: way.url.Host, sent: true, err: err}
 	}
 	return nil
 }
@@ -75,19 +75,19 @@ func (x *exchange) readWhole(resp *http.Response) error {
 
 // readBeginning reads the beginning of a body, up to the cut.
 func (x *exchange) readBeginning(resp *http.Response) error {
-	b, err := io.ReadAll(io.LimitReader(resp.Body, x.cut+1))
-	x.received += int64(len(b))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, x.cut+1))
+	x.received += int64(len(data))
 	if err != nil {
 		return err
 	}
-	if x.short = int64(len(b)) > x.cut; x.short {
+	if x.short = int64(len(data)) > x.cut; x.short {
 		end := x.cut
-		for end > x.cut-utf8.UTFMax && end > 0 && !utf8.RuneStart(b[end]) {
+		for end > x.cut-utf8.UTFMax && end > 0 && !utf8.RuneStart(data[end]) {
 			end-- // don't cut within a character
 		}
-		b = b[:end]
+		data = data[:end]
 	}
-	x.raw, x.body = b, x.decode(b)
+	x.raw, x.body = data, x.decode(data)
 	return nil
 }
 
@@ -125,14 +125,14 @@ func (x *exchange) follows(body io.Reader) error {
 
 // tell passes on an event.
 func (x *exchange) tell(e event) error {
-	v := map[string]any{"data": value(e.data)}
+	object := map[string]any{"data": value(e.data)}
 	if e.name != "" {
-		v["event"] = valid(e.name)
+		object["event"] = valid(e.name)
 	}
 	if e.id != "" {
-		v["id"] = valid(e.id)
+		object["id"] = valid(e.id)
 	}
-	line, err := jcs.Append(nil, v)
+	line, err := jcs.Append(nil, object)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (x *exchange) tell(e event) error {
 	}
 	x.events++
 	if len(x.kept) < MaxEvents && x.size+len(line) <= MaxKept {
-		x.kept = append(x.kept, v)
+		x.kept = append(x.kept, object)
 		x.size += len(line)
 	}
 	if x.to == nil {
@@ -175,7 +175,7 @@ func (x *exchange) value() any {
 
 // reason returns the reason of an answer with an error status.
 func (x *exchange) reason() string {
-	s := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", x.status, http.StatusText(x.status)))
+	text := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", x.status, http.StatusText(x.status)))
 	why, _ := x.body.(string)
 	if object, ok := x.body.(map[string]any); ok {
 		for _, name := range []string{"error", "message", "detail"} {
@@ -189,9 +189,9 @@ func (x *exchange) reason() string {
 		}
 	}
 	if why = strings.TrimSpace(why); why != "" {
-		s += ": " + clip(why)
+		text += ": " + clip(why)
 	}
-	return s
+	return text
 }
 
 // maxDepth bounds the nesting of a body, so that the value around it stays within package jcs's limit.

@@ -65,82 +65,82 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	q, err := newRequest(a, c.Agent)
+	request, err := newRequest(a, c.Agent)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	inner, stop := context.WithTimeoutCause(ctx, q.time, errTime)
+	inner, stop := context.WithTimeoutCause(ctx, request.time, errTime)
 	defer stop()
-	x := &exchange{client: c, request: q, to: to, left: q.most, depth: c.depth}
-	if x.depth == nil {
-		x.depth = web.NewDepths().Of
+	exchange := &exchange{client: c, request: request, to: to, left: request.most, depth: c.depth}
+	if exchange.depth == nil {
+		exchange.depth = web.NewDepths().Of
 	}
-	err = x.attempt(inner)
-	if err != nil && x.requests == 0 {
+	err = exchange.attempt(inner)
+	if err != nil && exchange.requests == 0 {
 		// Resolving the name failed the check, and no request was sent.
 		if inside, ok := errors.AsType[*InsideError](err); ok {
 			return nil, inside
 		}
 	}
-	if err == nil && x.good() && len(x.raw) > 0 && to != nil {
-		if no := to.Emit(primitive.Stdout, x.raw); no != nil {
+	if err == nil && exchange.good() && len(exchange.raw) > 0 && to != nil {
+		if no := to.Emit(primitive.Stdout, exchange.raw); no != nil {
 			err = &sinkError{no}
 		}
 	}
 	r := &primitive.Result{
-		Value: x.value(), Level: floor.Namespace, Enforced: []string{"in-process", "network:hosts"},
-		Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds(), "requests": x.requests,
-			"received": x.received},
+		Value: exchange.value(), Level: floor.Namespace, Enforced: []string{"in-process", "network:hosts"},
+		Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds(), "requests": exchange.requests,
+			"received": exchange.received},
 	}
-	if q.network.All {
+	if request.network.All {
 		r.Enforced[1] = "network:public"
 	}
-	x.judge(ctx, inner, r, err)
+	exchange.judge(ctx, inner, r, err)
 	return r, nil
 }
 
 // judge sets whether the action succeeded, and what ended it.
-func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, err error) {
+func (x *exchange) judge(ctx, inner context.Context, result *primitive.Result, err error) {
 	size, sink := (*sizeError)(nil), (*sinkError)(nil)
 	switch {
 	case err == nil:
 		if x.good() {
 			return
 		}
-		r.Failure = x.reason()
+		result.Failure = x.reason()
 	case errors.As(err, &sink):
-		r.Ended, r.Failure = "cancelled", sink.Error()
+		result.Ended, result.Failure = "cancelled", sink.Error()
 	case errors.As(err, &size):
-		r.Ended, r.Failure = "output", size.Error()
+		result.Ended, result.Failure = "output", size.Error()
 	case ctx.Err() != nil:
-		r.Ended, r.Failure = "cancelled", "cancelled"
+		result.Ended, result.Failure = "cancelled", "cancelled"
 	case inner.Err() != nil:
-		r.Ended, r.Failure = "timeout", fmt.Sprintf("no complete response within %s", x.time)
+		result.Ended, result.Failure = "timeout", fmt.Sprintf("no complete response within %s", x.time)
 	default:
-		r.Failure = err.Error()
+		result.Failure = err.Error()
 	}
-	r.Failed, r.Trouble = true, x.trouble(err)
+	result.Failed, result.Trouble = true, x.trouble(err)
 }
 
 // trouble describes the failure for a caller that may retry.
 func (x *exchange) trouble(err error) *primitive.Trouble {
-	t := &primitive.Trouble{Repeatable: x.repeatable()}
+	trouble := &primitive.Trouble{Repeatable: x.repeatable()}
 	if err == nil {
-		t.Status, t.After = x.status, web.RetryAfter(x.header)
+		trouble.Status, trouble.After = x.status, web.RetryAfter(x.header)
 		// These answers mean that the server did nothing. After a redirect that doesn't hold for the first server.
-		t.Undone = x.requests == 1 && (x.status == http.StatusTooManyRequests ||
+		trouble.Undone = x.requests == 1 && (x.status == http.StatusTooManyRequests ||
 			x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != "")
-		return t
+		return trouble
 	}
-	t.Type = "AnswerError" // invalid or too large
+	trouble.Type = "AnswerError" // invalid or too large
 	if f, ok := errors.AsType[*failure](err); ok {
-		t.Type, t.Undone = "ConnectionError", !f.sent && x.requests == 0
+		trouble.Type, trouble.Undone = "ConnectionError", !f.sent && x.requests == 0
 		if f.final {
-			t.Type = "CertificateError"
+			trouble.Type = "CertificateError"
 		}
 	}
-	return t
+	return trouble
 }
 
 // An exchange is the state of one action, and its answer.
@@ -171,14 +171,14 @@ func (x *exchange) good() bool { return x.status >= 200 && x.status < 400 }
 func (x *exchange) attempt(ctx context.Context) error {
 	// A redirect must not lead further inside than any server before it.
 	most := web.DepthLocal
-	for w := x.way; ; {
-		resp, reached, err := x.step(ctx, &w, most)
+	for way := x.way; ; {
+		resp, reached, err := x.step(ctx, &way, most)
 		if err != nil {
 			return err
 		}
-		x.status, x.header, x.from = resp.StatusCode, resp.Header, shownAddress(w.url)
+		x.status, x.header, x.from = resp.StatusCode, resp.Header, shownAddress(way.url)
 		most = min(most, reached)
-		next, err := w.follow(resp)
+		next, err := way.follow(resp)
 		if err == nil && next != nil {
 			if err = check(x.network, next.url); err != nil {
 				err = fmt.Errorf("the server redirects elsewhere: %w", err)
@@ -192,14 +192,14 @@ func (x *exchange) attempt(ctx context.Context) error {
 		}
 		if next == nil {
 			defer resp.Body.Close()
-			return x.read(ctx, &w, resp)
+			return x.read(ctx, &way, resp)
 		}
-		w = *next
+		way = *next
 	}
 }
 
 // step sends one request, and returns how far inside the server is.
-func (x *exchange) step(ctx context.Context, w *way, most web.Depth) (*http.Response, web.Depth, error) {
+func (x *exchange) step(ctx context.Context, way *way, most web.Depth) (*http.Response, web.Depth, error) {
 	sent, reached := false, web.DepthLocal
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		sent = true
@@ -208,19 +208,19 @@ func (x *exchange) step(ctx context.Context, w *way, most web.Depth) (*http.Resp
 			reached = x.depth(to.Addr())
 		}
 	}}
-	req := (&http.Request{Method: w.method, URL: w.url, Host: shownHost(w.url),
-		Header: w.header}).WithContext(httptrace.WithClientTrace(ctx, trace))
-	if w.body != nil {
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(w.body)), int64(len(w.body))
+	req := (&http.Request{Method: way.method, URL: way.url, Host: shownHost(way.url),
+		Header: way.header}).WithContext(httptrace.WithClientTrace(ctx, trace))
+	if way.body != nil {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(way.body)), int64(len(way.body))
 	}
-	resp, err := x.transport(w, most).RoundTrip(req)
+	resp, err := x.transport(way, most).RoundTrip(req)
 	if err == nil {
 		return resp, reached, nil
 	}
 	if inside, ok := errors.AsType[*InsideError](err); ok {
 		return nil, 0, inside
 	}
-	f := &failure{host: w.url.Host, sent: sent, err: err}
+	f := &failure{host: way.url.Host, sent: sent, err: err}
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		f.err, f.final = untrusted, true
 	}

@@ -19,16 +19,16 @@ type parser struct {
 }
 
 // feed parses more bytes, and calls tell with each complete event.
-func (p *parser) feed(b []byte, tell func(event) error) error {
-	for len(b) > 0 {
-		if p.cr && b[0] == '\n' {
-			b = b[1:]
+func (p *parser) feed(data []byte, tell func(event) error) error {
+	for len(data) > 0 {
+		if p.cr && data[0] == '\n' {
+			data = data[1:]
 		}
 		p.cr = false
-		end := bytes.IndexAny(b, "\r\n")
-		part := b
+		end := bytes.IndexAny(data, "\r\n")
+		part := data
 		if end >= 0 {
-			part, p.cr = b[:end], b[end] == '\r'
+			part, p.cr = data[:end], data[end] == '\r'
 		}
 		if len(p.line)+len(part)+len(p.data) > MaxEvent {
 			return &sizeError{"an event", MaxEvent}
@@ -37,7 +37,7 @@ func (p *parser) feed(b []byte, tell func(event) error) error {
 		if end < 0 {
 			return nil
 		}
-		b = b[end+1:]
+		data = data[end+1:]
 		e, whole := p.take()
 		p.line = p.line[:0]
 		if !whole {

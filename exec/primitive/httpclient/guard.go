@@ -22,9 +22,9 @@ type Guard struct {
 
 // Guard returns a Guard for the server of an address. It sends nothing yet.
 func (c *Client) Guard(n sandbox.Network, raw string) (*Guard, error) {
-	u, err := address(raw)
+	address, err := address(raw)
 	if err == nil {
-		err = check(n, u)
+		err = check(n, address)
 	}
 	if err != nil {
 		return nil, err
@@ -34,9 +34,9 @@ func (c *Client) Guard(n sandbox.Network, raw string) (*Guard, error) {
 		depth = web.NewDepths().Of
 	}
 	dialer := net.Dialer{Timeout: connect, Resolver: c.resolver, Control: func(_, to string, _ syscall.RawConn) error {
-		return mayDial(n, u, depth, to, web.DepthLocal)
+		return mayDial(n, address, depth, to, web.DepthLocal)
 	}}
-	g := &Guard{URL: u, transport: web.NewTransport(dialer, c.Roots, maxHeader)}
+	g := &Guard{URL: address, transport: web.NewTransport(dialer, c.Roots, maxHeader)}
 	// Connections may be reused: each was checked when it was dialled, and all lead to this server.
 	g.transport.DisableKeepAlives = false
 	return g, nil
@@ -66,29 +66,30 @@ func SetHeader(h http.Header, name, value string) error {
 }
 
 // mayDial refuses to dial an address that is out of bounds for a URL. most is how far inside the address may be.
-func mayDial(n sandbox.Network, u *url.URL, depth func(netip.Addr) web.Depth, address string, most web.Depth) error {
+func mayDial(n sandbox.Network, target *url.URL, depth func(netip.Addr) web.Depth, address string,
+	most web.Depth) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
 	ip := to.Addr().Unmap()
-	d, host := depth(ip), u.Hostname()
-	e := &InsideError{Host: u.Host, Addr: ip, Depth: d}
+	deep, host := depth(ip), target.Hostname()
+	insideError := &InsideError{Host: target.Host, Addr: ip, Depth: deep}
 	named := sandbox.Network{Hosts: n.Hosts} // without All, which grants no name in particular
 	switch {
-	case d == web.DepthPublic:
+	case deep == web.DepthPublic:
 		return nil
-	case d == web.DepthNowhere:
-		return e
-	case d > most:
-		e.Redirect = true
-		return e
-	case named.Grants(ip.String(), u.Port()):
+	case deep == web.DepthNowhere:
+		return insideError
+	case deep > most:
+		insideError.Redirect = true
+		return insideError
+	case named.Grants(ip.String(), target.Port()):
 		return nil
-	case d == web.DepthLocal && host == "localhost" && named.Grants(host, u.Port()):
+	case deep == web.DepthLocal && host == "localhost" && named.Grants(host, target.Port()):
 		return nil
-	case d == web.DepthPrivate && u.Scheme == "https" && named.Grants(host, u.Port()):
+	case deep == web.DepthPrivate && target.Scheme == "https" && named.Grants(host, target.Port()):
 		return nil
 	}
-	return e
+	return insideError
 }

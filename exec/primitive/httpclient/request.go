@@ -45,45 +45,45 @@ var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS
 
 // newRequest reads an action. It doesn't rely on a valid configuration: it returns an error for one that it can't
 // send.
-func newRequest(a *primitive.Action, agent string) (*request, error) {
-	c := a.Config
-	raw, _ := c["url"].(string)
-	u, err := address(raw)
+func newRequest(action *primitive.Action, agent string) (*request, error) {
+	object := action.Config
+	raw, _ := object["url"].(string)
+	address, err := address(raw)
 	if err != nil {
 		return nil, err
 	}
-	q := &request{way: way{url: u, method: text(c["method"], "GET"), header: http.Header{}},
-		network: a.Sandbox.Network}
-	if !slices.Contains(methods, q.method) {
-		return nil, wrong("invalid method %q: expected one of %s", q.method, strings.Join(methods, ", "))
+	request := &request{way: way{url: address, method: text(object["method"], "GET"), header: http.Header{}},
+		network: action.Sandbox.Network}
+	if !slices.Contains(methods, request.method) {
+		return nil, wrong("invalid method %q: expected one of %s", request.method, strings.Join(methods, ", "))
 	}
-	switch mode := text(c["mode"], "sync"); mode {
+	switch mode := text(object["mode"], "sync"); mode {
 	case "sync":
 	case "stream":
-		q.stream = true
+		request.stream = true
 	default:
 		return nil, wrong("invalid mode %q: expected sync or stream", mode)
 	}
-	switch output := text(c["output"], "json"); output {
+	switch output := text(object["output"], "json"); output {
 	case "json":
 	case "text":
-		q.plain, q.cut = true, int64(min(max(number(c["cut_after"], 0), 0), MaxBody))
+		request.plain, request.cut = true, int64(min(max(number(object["cut_after"], 0), 0), MaxBody))
 	default:
 		return nil, wrong("invalid output %q: expected json or text", output)
 	}
-	if err := q.lines(c, agent); err != nil {
+	if err := request.lines(object, agent); err != nil {
 		return nil, err
 	}
-	if err := q.content(c["body"]); err != nil {
+	if err := request.content(object["body"]); err != nil {
 		return nil, err
 	}
-	q.limits(c, a.Sandbox.Limits)
-	return q, check(q.network, u)
+	request.limits(object, action.Sandbox.Limits)
+	return request, check(request.network, address)
 }
 
 // lines sets the headers.
-func (q *request) lines(c map[string]any, agent string) error {
-	headers, _ := c["headers"].(map[string]any)
+func (q *request) lines(object map[string]any, agent string) error {
+	headers, _ := object["headers"].(map[string]any)
 	for name, v := range headers {
 		value, ok := v.(string)
 		if !ok {
@@ -93,7 +93,7 @@ func (q *request) lines(c map[string]any, agent string) error {
 			return err
 		}
 	}
-	if auth, ok := c["auth"].(map[string]any); ok {
+	if auth, ok := object["auth"].(map[string]any); ok {
 		var err error
 		switch kind := text(auth["type"], ""); kind {
 		case "bearer":
@@ -208,28 +208,28 @@ const maxAddress = 8192
 // address parses the address of a request. It writes the host as grants do: in lower case, without a dot at the end.
 // Its errors show no more than the host, since the rest may be secret.
 func address(raw string) (*url.URL, error) {
-	u, err := url.Parse(escaped(raw))
-	if err != nil || len(raw) > maxAddress || u.Opaque != "" {
+	address, err := url.Parse(escaped(raw))
+	if err != nil || len(raw) > maxAddress || address.Opaque != "" {
 		return nil, wrong("the url is invalid")
 	}
-	if u.Scheme != "http" && u.Scheme != "https" {
+	if address.Scheme != "http" && address.Scheme != "https" {
 		return nil, wrong("the url must begin with http:// or https://")
 	}
-	if u.User != nil {
+	if address.User != nil {
 		return nil, wrong("the url contains a user name or password: use auth instead")
 	}
-	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
-	if port == "" && !strings.HasSuffix(u.Host, ":") {
+	host, port := strings.TrimSuffix(strings.ToLower(address.Hostname()), "."), address.Port()
+	if port == "" && !strings.HasSuffix(address.Host, ":") {
 		port = "443"
-		if u.Scheme == "http" {
+		if address.Scheme == "http" {
 			port = "80"
 		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' || !web.IsHost(host) {
 		return nil, wrong("the url has no valid host and port")
 	}
-	u.Host, u.Fragment, u.RawFragment = net.JoinHostPort(host, port), "", ""
-	return u, nil
+	address.Host, address.Fragment, address.RawFragment = net.JoinHostPort(host, port), "", ""
+	return address, nil
 }
 
 // escaped escapes the characters that an address can't contain. net/url would otherwise remove all escapes from such

@@ -57,44 +57,44 @@ func (c *Client) Asks(config map[string]any) string {
 var errTime = errors.New("the time is over")
 
 // Run implements primitive.Primitive.
-func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+func (c *Client) Run(ctx context.Context, action *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	q, err := newRequest(a)
+	request, err := newRequest(action)
 	if err != nil {
 		return nil, err
 	}
-	dial, err := c.dialer(a, q)
+	dial, err := c.dialer(action, request)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	limited, stop := context.WithTimeoutCause(ctx, q.wall, errTime)
+	limited, stop := context.WithTimeoutCause(ctx, request.wall, errTime)
 	defer stop()
 	inner, cancel := context.WithCancelCause(limited)
 	defer cancel(nil)
 	var k *connection
-	var x *call
+	var made *call
 	for again := range 2 {
-		if k, err = c.take(inner, a, q, dial); k == nil {
+		if k, err = c.take(inner, action, request, dial); k == nil {
 			return nil, err
 		}
-		x = &call{request: q, connection: k, to: to, left: q.output, cancel: cancel, began: began,
+		made = &call{request: request, connection: k, to: to, left: request.output, cancel: cancel, began: began,
 			notices: make(chan string, 64)}
 		if err == nil {
-			err = x.make(inner)
+			err = made.make(inner)
 		}
 		if again > 0 || !errors.Is(err, mcp.ErrSessionMissing) || inner.Err() != nil {
 			break
 		}
 		// The server has forgotten the session, so nothing happened.
 		c.give(k, true)
-		if dial, err = c.dialer(a, q); err != nil {
+		if dial, err = c.dialer(action, request); err != nil {
 			return nil, err
 		}
 	}
-	if inside, ok := errors.AsType[*httpclient.InsideError](err); ok && !x.opened() {
+	if inside, ok := errors.AsType[*httpclient.InsideError](err); ok && !made.opened() {
 		c.give(k, true)
 		return nil, inside // no request was sent
 	}
@@ -102,31 +102,31 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 		c.give(k, false)
 		return nil, refused.error
 	}
-	r := x.result(ctx, limited, err)
-	if x.unusable {
+	r := made.result(ctx, limited, err)
+	if made.unusable {
 		if err := k.peer.started(); err != nil {
 			c.give(k, true)
 			return nil, err
 		}
 	}
-	c.give(k, x.unusable)
+	c.give(k, made.unusable)
 	return r, nil
 }
 
 // dialer returns a function that creates the peer for a server.
-func (c *Client) dialer(a *primitive.Action, q *request) (func(func()) (peer, error), error) {
-	switch a.Config["transport"] {
+func (c *Client) dialer(action *primitive.Action, q *request) (func(func()) (peer, error), error) {
+	switch action.Config["transport"] {
 	case "stdio":
-		cmd, err := command(a)
+		cmd, err := command(action)
 		if err != nil {
 			return nil, err
 		}
-		return func(changed func()) (peer, error) { return c.start(a, *cmd, q.message, changed) }, nil
+		return func(changed func()) (peer, error) { return c.start(action, *cmd, q.message, changed) }, nil
 	case "http":
-		r, err := c.remote(a, q)
+		r, err := c.remote(action, q)
 		return func(func()) (peer, error) { return r, nil }, err
 	}
-	return nil, fmt.Errorf("config.transport must be stdio or http, not %v", a.Config["transport"])
+	return nil, fmt.Errorf("config.transport must be stdio or http, not %v", action.Config["transport"])
 }
 
 // A refusal is an error before the server was asked to do anything.
@@ -195,9 +195,9 @@ func (x *call) make(ctx context.Context) error {
 					x.cancel(lost)
 				}
 			}
-		case e := <-ended:
-			if e.err == nil && ctx.Err() == nil {
-				if err := x.read(e.r); err != nil {
+		case end := <-ended:
+			if end.err == nil && ctx.Err() == nil {
+				if err := x.read(end.r); err != nil {
 					return err
 				}
 				return x.emit()
@@ -206,7 +206,7 @@ func (x *call) make(ctx context.Context) error {
 				x.unusable = !x.settles(settled)
 				return context.Cause(ctx)
 			}
-			return e.err
+			return end.err
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (k *connection) progress(_ context.Context, n *mcp.ProgressNotificationClie
 	if !ok {
 		return
 	}
-	v, ok := k.calls.Load(int64(token))
+	val, ok := k.calls.Load(int64(token))
 	if !ok {
 		return
 	}
@@ -245,7 +245,7 @@ func (k *connection) progress(_ context.Context, n *mcp.ProgressNotificationClie
 		text += ": " + p.Message
 	}
 	select {
-	case v.(*call).notices <- clean(strings.Join(strings.Fields(text), " ")):
+	case val.(*call).notices <- clean(strings.Join(strings.Fields(text), " ")):
 	default: // more messages than the call reads
 	}
 }
@@ -276,42 +276,42 @@ func (x *call) emit() error {
 
 // result returns the Result of the call. ctx is the caller's; limited also has the call's time limit.
 func (x *call) result(ctx, limited context.Context, err error) *primitive.Result {
-	r := &primitive.Result{Value: x.value, Failed: x.failed, Failure: x.failure}
+	result := &primitive.Result{Value: x.value, Failed: x.failed, Failure: x.failure}
 	said, wire := fmt.Sprintf("the server %q", x.server), (*jsonrpc.Error)(nil)
 	sink, much := (*sinkError)(nil), (*brokenError)(nil)
 	switch {
 	case err == nil:
 	case errors.As(err, &sink):
-		r.Ended, r.Failure = "cancelled", "its output can't be passed on: "+sink.Error()
+		result.Ended, result.Failure = "cancelled", "its output can't be passed on: "+sink.Error()
 	case errors.As(err, &much) && much.output && x.large:
-		r.Ended, r.Failure = "output", said+": "+much.why
+		result.Ended, result.Failure = "output", said+": "+much.why
 	case ctx.Err() != nil:
-		r.Ended, r.Failure = "cancelled", "cancelled"
+		result.Ended, result.Failure = "cancelled", "cancelled"
 		x.unusable = x.unusable || !x.opened()
 	case limited.Err() != nil:
-		r.Ended, r.Failure = "timeout", fmt.Sprintf("%s did not answer within %s", said, x.wall)
+		result.Ended, result.Failure = "timeout", fmt.Sprintf("%s did not answer within %s", said, x.wall)
 		x.unusable = x.unusable || !x.opened()
 	case errors.As(err, &wire) && x.opened() && wire.Message == unsent:
-		r.Failure = said + " failed during the call: " + x.explained(err)
+		result.Failure = said + " failed during the call: " + x.explained(err)
 	case errors.As(err, &wire) && x.opened():
-		r.Failure = fmt.Sprintf("%s answered with the error %d: %s", said, wire.Code, clean(wire.Message))
+		result.Failure = fmt.Sprintf("%s answered with the error %d: %s", said, wire.Code, clean(wire.Message))
 	default:
 		x.unusable = true
-		r.Failure, r.Ended = x.broken(said, err)
+		result.Failure, result.Ended = x.broken(said, err)
 	}
-	r.Failed = r.Failed || err != nil
-	r.Level, r.Enforced = x.peer.enforced()
-	r.Usage = map[string]int64{"wall_ms": time.Since(x.began).Milliseconds()}
-	if r.Failed && r.Ended == "" {
-		r.Trouble = &primitive.Trouble{Undone: !x.sent}
+	result.Failed = result.Failed || err != nil
+	result.Level, result.Enforced = x.peer.enforced()
+	result.Usage = map[string]int64{"wall_ms": time.Since(x.began).Milliseconds()}
+	if result.Failed && result.Ended == "" {
+		result.Trouble = &primitive.Trouble{Undone: !x.sent}
 		if x.unusable {
-			r.Trouble.Type = "ConnectionError"
+			result.Trouble.Type = "ConnectionError"
 		}
 		if p, ok := x.peer.(*remote); ok {
-			p.trouble(r.Trouble)
+			p.trouble(result.Trouble)
 		}
 	}
-	return r
+	return result
 }
 
 // opened reports whether the connection was ever open.

@@ -32,35 +32,36 @@ type request struct {
 	key        string
 }
 
-func newRequest(a *primitive.Action) (*request, error) {
-	q := &request{server: serverOf(a), wall: a.Wall(), arguments: map[string]any{}, message: MaxMessage}
-	q.output = a.Sandbox.Limits.OrDefaults().Output
-	if n := a.Sandbox.Limits.Output; n > 0 {
-		q.message, q.declared = min(n, maxMessage), true
+func newRequest(action *primitive.Action) (*request, error) {
+	request := &request{server: serverOf(action), wall: action.Wall(), arguments: map[string]any{},
+		message: MaxMessage}
+	request.output = action.Sandbox.Limits.OrDefaults().Output
+	if n := action.Sandbox.Limits.Output; n > 0 {
+		request.message, request.declared = min(n, maxMessage), true
 	}
-	if q.wall <= 0 {
-		q.wall = sandbox.DefaultLimits().Wall
+	if request.wall <= 0 {
+		request.wall = sandbox.DefaultLimits().Wall
 	}
-	q.key = key(a)
-	q.tool, _ = a.Config["tool_name"].(string)
-	if q.tool == "" {
-		return q, nil
+	request.key = key(action)
+	request.tool, _ = action.Config["tool_name"].(string)
+	if request.tool == "" {
+		return request, nil
 	}
-	text, _ := a.Config["definition"].(string)
+	text, _ := action.Config["definition"].(string)
 	var err error
-	if q.definition, err = cas.ParseDigest(text); err != nil {
+	if request.definition, err = cas.ParseDigest(text); err != nil {
 		return nil, fmt.Errorf("config.definition must be the digest of the tool's definition: %w", err)
 	}
-	if given, ok := a.Config["arguments"]; ok {
+	if given, ok := action.Config["arguments"]; ok {
 		text, _ := given.(string)
 		v, err := jcs.Parse([]byte(text))
 		object, ok := v.(map[string]any)
 		if err != nil || !ok {
 			return nil, fmt.Errorf("config.arguments must be a JSON object, like {params_json}, not %.100v", given)
 		}
-		q.arguments = object
+		request.arguments = object
 	}
-	return q, nil
+	return request, nil
 }
 
 // serverOf returns the ref of the server's item: the link before the runtime, or the tool if it has no such link.
@@ -75,33 +76,34 @@ func serverOf(a *primitive.Action) string {
 var perCall = []string{"tool_name", "definition", "arguments", "timeout"}
 
 // key returns what calls must have in common to share a server. It is a digest, since it contains secrets.
-func key(a *primitive.Action) string {
-	config := maps.Clone(a.Config)
+func key(action *primitive.Action) string {
+	config := maps.Clone(action.Config)
 	for _, name := range perCall {
 		delete(config, name)
 	}
 	programs := map[string]string{}
-	for name, p := range a.Programs {
+	for name, p := range action.Programs {
 		programs[name] = p.Path
 	}
-	spec := a.Sandbox
+	spec := action.Sandbox
 	spec.Limits.Wall = 0
-	text, err := json.Marshal(map[string]any{"config": config, "env": a.Env, "dir": a.Dir, "programs": programs,
-		"share": a.Share, "stranger": a.Stranger})
+	text, err := json.Marshal(map[string]any{"config": config, "env": action.Env, "dir": action.Dir,
+		"programs": programs,
+		"share":    action.Share, "stranger": action.Stranger})
 	if err != nil {
 		return "" // not JSON, so the primitive refuses the configuration
 	}
 	// A server keeps the directories of the first call, so calls that differ only in their scratch directories share
 	// it.
-	whole := anonymous(string(text), a.Scratch, "scratch")
-	uses := a.Own != "" && whole != anonymous(whole, a.Own, "own")
-	if !uses && a.Own != "" {
-		spec.Read = slices.DeleteFunc(slices.Clone(spec.Read), func(path string) bool { return path == a.Own })
+	whole := anonymous(string(text), action.Scratch, "scratch")
+	uses := action.Own != "" && whole != anonymous(whole, action.Own, "own")
+	if !uses && action.Own != "" {
+		spec.Read = slices.DeleteFunc(slices.Clone(spec.Read), func(path string) bool { return path == action.Own })
 	}
 	if text, err = json.Marshal(spec); err != nil {
 		return ""
 	}
-	return cas.Sum([]byte(whole + "\n" + anonymous(string(text), a.Scratch, "scratch"))).String()
+	return cas.Sum([]byte(whole + "\n" + anonymous(string(text), action.Scratch, "scratch"))).String()
 }
 
 // anonymous replaces a path in JSON by a placeholder.

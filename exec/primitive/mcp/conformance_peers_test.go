@@ -45,6 +45,9 @@ func scenario(at string) error {
 	}
 	c := &Client{HTTP: &httpclient.Client{}, Version: "test"}
 	defer c.Close()
+	if name, ok := strings.CutPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "sep-2640-client-"); ok {
+		return skills(c, at, sandbox.Network{Hosts: []string{u.Host}}, name != "no-prefetch")
+	}
 	do := func(config map[string]any) (*primitive.Result, error) {
 		config["transport"], config["url"], config["timeout"] = "http", at, int64(20)
 		return c.Run(context.Background(), &primitive.Action{
@@ -109,6 +112,43 @@ func scenario(at string) error {
 		}
 	}
 	return nil
+}
+
+// skills lists a server's skills, and adds all of them if wanted.
+func skills(c *Client, at string, network sandbox.Network, add bool) error {
+	s, err := c.OpenSkills(context.Background(), at, network)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	all, err := s.List(context.Background())
+	if err != nil || !add {
+		return err
+	}
+	for _, o := range all {
+		if _, err := s.Read(context.Background(), o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestSkillsConformance runs the scenarios of the official suite for clients of the skills extension. It wants a
+// client that lists skills without reading a file, and reads nothing after a SKILL.md that isn't what was listed.
+func TestSkillsConformance(t *testing.T) {
+	suite := filepath.Join(npmtest.Install(t, "@modelcontextprotocol/conformance@0.2.0-alpha.12"), "dist", "index.js")
+	for _, name := range []string{"no-prefetch", "verify-digest", "verify-size", "verify-frontmatter"} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), filepath.Join(npmtest.Bin(t), "node"), suite, "client",
+				"--command", sandboxtest.Self(t)+" "+clientWord, "--scenario", "sep-2640-client-"+name, "--verbose",
+				"-o", t.TempDir())
+			out, err := cmd.CombinedOutput()
+			if err != nil || strings.Count(string(out), `"status": "SUCCESS"`) != 1 ||
+				strings.Count(string(out), `"status": "`) != 1 {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
 }
 
 // TestConformance runs the official suite for clients.

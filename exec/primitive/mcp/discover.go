@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -23,12 +24,18 @@ const (
 	maxListings = 5
 )
 
-// look returns the command that shows a server's current announcement.
-func look(server string) string {
-	if name, ok := strings.CutPrefix(server, "tool:mcp/servers/"); ok {
-		return fault.Command("rye mcp refresh", name)
+// look returns the commands that show a server's current announcement and accept it. A server of rye mcp add is named
+// by the last segment of its id, and one of a plugin with the plugin's id before that (catalog.Place).
+func look(server string) []string {
+	dir, name := path.Split(strings.TrimPrefix(server, "tool:"))
+	dir, ok := strings.CutSuffix(dir, "/servers/")
+	if !ok {
+		return []string{fault.Command("rye exec", server)}
 	}
-	return fault.Command("rye exec", server)
+	if dir != "mcp" {
+		name = dir + "/" + name
+	}
+	return []string{fault.Command("rye mcp refresh", name), fault.Command("rye mcp accept", name)}
 }
 
 // check refuses a call of a tool whose definition has changed.
@@ -43,7 +50,7 @@ func (x *call) check(ctx context.Context) error {
 			x.tool).On("expected", x.definition.String()).
 			On("found", found).On("reason", "quarantined").Because("it is quarantined: nothing was called",
 			"expected  "+x.definition.String(), "found     "+found).
-			Try(look(x.server))}
+			Try(look(x.server)...)}
 	}
 	switch {
 	case !ok:
@@ -144,9 +151,9 @@ func all[T any](ctx context.Context, what string,
 
 // announcement returns the server's description of itself, its tools, prompts and resources.
 func (x *call) announcement(ctx context.Context) (any, error) {
-	s := x.session
-	init := s.InitializeResult()
-	v := map[string]any{"protocol": init.ProtocolVersion, "instructions": init.Instructions,
+	clientSession := x.session
+	init := clientSession.InitializeResult()
+	fields := map[string]any{"protocol": init.ProtocolVersion, "instructions": init.Instructions,
 		"server": map[string]any{}}
 	if init.ServerInfo != nil {
 		info, err := object(init.ServerInfo)
@@ -154,7 +161,7 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 			return nil, err
 		}
 		delete(info, "icons")
-		v["server"] = info
+		fields["server"] = info
 	}
 	can := init.Capabilities
 	if can == nil {
@@ -163,7 +170,7 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 	kinds := map[string]func() ([]any, error){"tools": func() ([]any, error) {
 		return listed(ctx, "tools", announcedOr,
 			func(ctx context.Context, cursor string) ([]*mcp.Tool, string, error) {
-				r, err := s.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+				r, err := clientSession.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 				if err != nil {
 					return nil, "", err
 				}
@@ -172,7 +179,7 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 	}, "prompts": func() ([]any, error) {
 		return listed(ctx, "prompts", object[*mcp.Prompt],
 			func(ctx context.Context, cursor string) ([]*mcp.Prompt, string, error) {
-				r, err := s.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
+				r, err := clientSession.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
 				if err != nil {
 					return nil, "", err
 				}
@@ -181,7 +188,7 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 	}, "resources": func() ([]any, error) {
 		return listed(ctx, "resources", object[*mcp.Resource],
 			func(ctx context.Context, cursor string) ([]*mcp.Resource, string, error) {
-				r, err := s.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
+				r, err := clientSession.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
 				if err != nil {
 					return nil, "", err
 				}
@@ -190,7 +197,7 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 	}, "resource_templates": func() ([]any, error) {
 		return listed(ctx, "resource templates", object[*mcp.ResourceTemplate],
 			func(ctx context.Context, cursor string) ([]*mcp.ResourceTemplate, string, error) {
-				r, err := s.ListResourceTemplates(ctx, &mcp.ListResourceTemplatesParams{Cursor: cursor})
+				r, err := clientSession.ListResourceTemplates(ctx, &mcp.ListResourceTemplatesParams{Cursor: cursor})
 				if err != nil {
 					return nil, "", err
 				}
@@ -201,7 +208,7 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 		"tools": can.Tools != nil, "prompts": can.Prompts != nil, "resources": can.Resources != nil,
 		"resource_templates": can.Resources != nil,
 	} {
-		v[name] = []any{}
+		fields[name] = []any{}
 		if !has {
 			continue
 		}
@@ -212,9 +219,9 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		v[name] = list
+		fields[name] = list
 	}
-	return v, nil
+	return fields, nil
 }
 
 // announcedOr returns a tool with its definition, or with the problem of an invalid one.

@@ -209,10 +209,10 @@ func (l *lines) drops(size int) bool {
 func (l *lines) counts(message jsonrpc.Message) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch m := message.(type) {
+	switch response := message.(type) {
 	case *jsonrpc.Response:
-		t, asked := l.waiting[m.ID]
-		delete(l.waiting, m.ID)
+		t, asked := l.waiting[response.ID]
+		delete(l.waiting, response.ID)
 		if t != nil {
 			close(t.settled)
 		}
@@ -221,7 +221,7 @@ func (l *lines) counts(message jsonrpc.Message) bool {
 		}
 		return asked
 	case *jsonrpc.Request:
-		if m.Method == toolsChanged {
+		if response.Method == toolsChanged {
 			l.changed()
 		}
 		now := time.Now()

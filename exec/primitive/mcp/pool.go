@@ -78,14 +78,14 @@ var errClosed = errors.New("the program is ending")
 
 // take returns an open connection for an action, which the caller returns with give. A connection returned with an
 // error is unusable.
-func (c *Client) take(ctx context.Context, a *primitive.Action, q *request,
+func (c *Client) take(ctx context.Context, a *primitive.Action, request *request,
 	dial func(changed func()) (peer, error)) (*connection, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return nil, errClosed
 	}
-	k := c.kept[q.key]
+	k := c.kept[request.key]
 	if k != nil && k.peer.dead() {
 		c.drop(k)
 		if k.users == 0 {
@@ -94,7 +94,7 @@ func (c *Client) take(ctx context.Context, a *primitive.Action, q *request,
 		k = nil
 	}
 	if k == nil {
-		k = &connection{client: c, key: q.key, ready: make(chan struct{}), listing: make(chan struct{}, 1),
+		k = &connection{client: c, key: request.key, ready: make(chan struct{}), listing: make(chan struct{}, 1),
 			tokens: maxListings, filled: time.Now()}
 		k.stale.Store(true)
 		p, err := dial(func() { k.stale.Store(true) })
@@ -106,7 +106,7 @@ func (c *Client) take(ctx context.Context, a *primitive.Action, q *request,
 		if c.kept == nil {
 			c.kept = map[string]*connection{}
 		}
-		c.kept[q.key] = k
+		c.kept[request.key] = k
 		c.all.Add(1)
 		go k.open()
 	}

@@ -36,59 +36,60 @@ type process struct {
 }
 
 // command returns the command that starts the server.
-func command(a *primitive.Action) (*proc.Command, error) {
-	name, _ := a.Config["command"].(string)
-	p, ok := a.Programs[name]
+func command(action *primitive.Action) (*proc.Command, error) {
+	name, _ := action.Config["command"].(string)
+	program, ok := action.Programs[name]
 	if !ok {
 		return nil, fmt.Errorf("the program %q was not looked for", name)
 	}
-	args, err := a.Args()
+	args, err := action.Args()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := directory(a)
+	dir, err := directory(action)
 	if err != nil {
 		return nil, err
 	}
-	vars, err := environment(a)
+	vars, err := environment(action)
 	if err != nil {
 		return nil, err
 	}
-	c := &proc.Command{Path: p.Path, Program: p.File, Args: args, Dir: dir, Env: vars}
+	c := &proc.Command{Path: program.Path, Program: program.File, Args: args, Dir: dir, Env: vars}
 	return c, c.Check()
 }
 
 // start starts a server, which runs until it ends or is stopped.
-func (c *Client) start(a *primitive.Action, command proc.Command, most int64, changed func()) (*process, error) {
+func (c *Client) start(action *primitive.Action, command proc.Command, most int64, changed func()) (*process, error) {
 	in, to, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	from, out := io.Pipe()
 	ctx, kill := context.WithCancel(context.Background())
-	p := &process{lines: newLines(from, to, most, changed), kill: kill, errs: new(tail), over: make(chan struct{}),
-		level: a.Sandbox.Level, held: func() {}}
-	if a.Hold != nil {
-		p.held = a.Hold()
+	process := &process{lines: newLines(from, to, most, changed), kill: kill, errs: new(tail),
+		over:  make(chan struct{}),
+		level: action.Sandbox.Level, held: func() {}}
+	if action.Hold != nil {
+		process.held = action.Hold()
 	}
-	spec := a.Sandbox
-	spec.Most = true
+	spec := action.Sandbox
+	spec.Most, spec.Stays = true, true
 	spec.Limits.Wall, spec.Limits.Output = unlimited, math.MaxInt64/2
-	spec.Trying = p.trying
-	command.Stdin, command.Stdout, command.Stderr = in, lenient{out}, p.errs
+	spec.Trying = process.trying
+	command.Stdin, command.Stdout, command.Stderr = in, lenient{out}, process.errs
 	go func() {
-		p.outcome, p.err = c.Machine.Run(ctx, spec, command)
+		process.outcome, process.err = c.Machine.Run(ctx, spec, command)
 		in.Close()
 		out.Close()
-		p.held()
+		process.held()
 		kill()
-		close(p.over)
+		close(process.over)
 	}()
 	go func() {
-		<-p.closed
+		<-process.closed
 		from.Close() // so that no writer waits for a reader
 	}()
-	return p, nil
+	return process, nil
 }
 
 // lenient ignores that no one reads a server's output any more. That is no error of the run, which is about to end.
@@ -141,18 +142,18 @@ func (p *process) broken() (why, ended string) {
 		return "", ""
 	}
 	p.stop(lastWord) // its own end explains more than rye's kill
-	o := p.outcome
+	ending := p.outcome
 	switch {
-	case o == nil:
+	case ending == nil:
 		return p.err.Error(), ""
-	case o.Ended == "cancelled":
+	case ending.Ended == "cancelled":
 		why = "it closed its standard output"
-	case o.Ended != "":
-		return "it was ended by its limit, " + o.Ended, o.Ended
-	case o.Exit.Signal != "":
-		why = "it was ended by " + o.Exit.Signal
+	case ending.Ended != "":
+		return "it was ended by its limit, " + ending.Ended, ending.Ended
+	case ending.Exit.Signal != "":
+		why = "it was ended by " + ending.Exit.Signal
 	default:
-		why = fmt.Sprintf("it ended with status %d", o.Exit.Code)
+		why = fmt.Sprintf("it ended with status %d", ending.Exit.Code)
 	}
 	if said := p.errs.String(); said != "" {
 		why += ": " + said

@@ -47,18 +47,18 @@ type remote struct {
 }
 
 // remote returns the peer for a server. It sends nothing yet.
-func (c *Client) remote(a *primitive.Action, q *request) (*remote, error) {
-	raw, _ := a.Config["url"].(string)
-	guard, err := c.HTTP.Guard(a.Sandbox.Network, raw)
+func (c *Client) remote(action *primitive.Action, request *request) (*remote, error) {
+	raw, _ := action.Config["url"].(string)
+	guard, err := c.HTTP.Guard(action.Sandbox.Network, raw)
 	if err != nil {
 		return nil, err
 	}
-	r := &remote{guard: guard, header: http.Header{}, agent: "rye/" + c.Version, most: q.message,
+	remote := &remote{guard: guard, header: http.Header{}, agent: "rye/" + c.Version, most: request.message,
 		means: "network:hosts", tokens: burst, filled: time.Now()}
-	if a.Sandbox.Network.All {
-		r.means = "network:public"
+	if action.Sandbox.Network.All {
+		remote.means = "network:public"
 	}
-	lines, _ := a.Config["headers"].(map[string]any)
+	lines, _ := action.Config["headers"].(map[string]any)
 	for name, v := range lines {
 		text, ok := v.(string)
 		if !ok {
@@ -68,21 +68,21 @@ func (c *Client) remote(a *primitive.Action, q *request) (*remote, error) {
 			key == "Content-Type" || key == "Last-Event-Id" {
 			return nil, fmt.Errorf("the header %q can't be set: it is the protocol's", name)
 		}
-		if err := httpclient.SetHeader(r.header, name, text); err != nil {
+		if err := httpclient.SetHeader(remote.header, name, text); err != nil {
 			return nil, err
 		}
 	}
-	r.over, r.end = context.WithCancel(context.Background())
-	r.Transport = &mcp.StreamableClientTransport{
-		Endpoint: guard.URL.String(), MaxRetries: maxRetries, MaxEventSize: int(min(q.message, 1<<30)),
-		HTTPClient: &http.Client{Transport: r, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+	remote.over, remote.end = context.WithCancel(context.Background())
+	remote.Transport = &mcp.StreamableClientTransport{
+		Endpoint: guard.URL.String(), MaxRetries: maxRetries, MaxEventSize: int(min(request.message, 1<<30)),
+		HTTPClient: &http.Client{Transport: remote, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects {
 				return fmt.Errorf("the server redirects more than %d times", maxRedirects)
 			}
 			return nil
 		}},
 	}
-	return r, nil
+	return remote, nil
 }
 
 // RoundTrip implements http.RoundTripper.

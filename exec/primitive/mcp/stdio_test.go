@@ -271,7 +271,7 @@ func TestChanged(t *testing.T) {
 			refused.Details["found"] == before["echo"] || refused.Details["server"] != "tool:mcp/servers/t" {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if !slices.Equal(refused.Hint, []string{"rye mcp refresh t"}) {
+		if !slices.Equal(refused.Hint, []string{"rye mcp refresh t", "rye mcp accept t"}) {
 			t.Errorf("%q", refused.Hint)
 		}
 		break

@@ -12,8 +12,8 @@ import (
 )
 
 // read takes over the answer of a call.
-func (x *call) read(r *mcp.CallToolResult) error {
-	v, err := value(r)
+func (x *call) read(callToolResult *mcp.CallToolResult) error {
+	v, err := value(callToolResult)
 	if err != nil {
 		return err
 	}
@@ -21,9 +21,9 @@ func (x *call) read(r *mcp.CallToolResult) error {
 	if no, why := answer.No(v); no {
 		x.failed, x.failure = true, why
 	}
-	if r.IsError {
+	if callToolResult.IsError {
 		x.failed = true
-		if why := texts(r); why != "" {
+		if why := texts(callToolResult); why != "" {
 			x.failure = why
 		}
 		if x.failure == "" {

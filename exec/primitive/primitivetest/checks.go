@@ -117,9 +117,9 @@ func (s *suite) sink() error {
 	if s.Stream == nil {
 		return nil
 	}
-	e := s.Forever(s)
+	endless := s.Forever(s)
 	to := &sink{refuse: 1}
-	r, err := s.do(s.ctx, e.Action, to)
+	r, err := s.do(s.ctx, endless.Action, to)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the action had begun, so there should be a result: %w", err)
@@ -128,7 +128,7 @@ func (s *suite) sink() error {
 	case !r.Failed || r.Ended != "cancelled" || !strings.Contains(r.Failure, errSink.Error()):
 		return fmt.Errorf("expected a failure because %q, cancelled: %+v", errSink, r)
 	}
-	return s.gone(e)
+	return s.gone(endless)
 }
 
 func (s *suite) wrong() error {
@@ -175,20 +175,20 @@ func (s *suite) cancel() error {
 	} {
 		ctx, stop := make()
 		defer stop()
-		e := s.Forever(s)
+		endless := s.Forever(s)
 		begun := false
 		go func() {
-			begun = s.until(e.Begun)
+			begun = s.until(endless.Begun)
 			stop()
 		}()
-		r, err := s.do(ctx, e.Action, new(sink))
+		r, err := s.do(ctx, endless.Action, new(sink))
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s while it ran, so there should be a result: %w", name, err)
 		case r.Ended != "cancelled" || !begun:
 			return fmt.Errorf("%s while it ran (%v): %+v", name, begun, r)
 		}
-		if err := s.gone(e); err != nil {
+		if err := s.gone(endless); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -277,19 +277,20 @@ func (s *suite) optional() error {
 	if !ok {
 		return nil
 	}
-	a := s.Value(s, "x")
-	before, _ := snapshot(a)
-	first := starter.Starts(a.Config)
+	action := s.Value(s, "x")
+	before, _ := snapshot(action)
+	first := starter.Starts(action.Config)
 	// The configuration may be empty or nonsense.
 	for _, config := range []map[string]any{nil, {}, {"command": int64(1), "args": "x"}} {
 		starter.Starts(config)
 	}
-	after, err := snapshot(a)
-	if again := starter.Starts(a.Config); err != nil || !bytes.Equal(before, after) || !slices.Equal(first, again) {
+	after, err := snapshot(action)
+	if again := starter.Starts(action.Config); err != nil || !bytes.Equal(before, after) ||
+		!slices.Equal(first, again) {
 		return fmt.Errorf("it starts %q, then %q, and makes %s of %s (%v)", first, again, after, before, err)
 	}
 	for _, name := range first {
-		if _, ok := a.Programs[name]; !ok {
+		if _, ok := action.Programs[name]; !ok {
 			return fmt.Errorf("it starts %q, which the action has no program for", name)
 		}
 	}

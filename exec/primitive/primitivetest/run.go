@@ -31,7 +31,7 @@ var errSink = errors.New("the sink has enough")
 func (s *sink) note(err error) { s.wrong.CompareAndSwap(nil, &err) }
 
 // Emit implements primitive.Sink.
-func (s *sink) Emit(stream primitive.Stream, b []byte) error {
+func (s *sink) Emit(stream primitive.Stream, data []byte) error {
 	if !s.busy.CompareAndSwap(false, true) {
 		s.note(errors.New("two told the sink something at once"))
 		return nil
@@ -47,7 +47,7 @@ func (s *sink) Emit(stream primitive.Stream, b []byte) error {
 	case s.refuse > 0 && s.calls > s.refuse:
 		s.note(errors.New("the sink was told more although it had enough"))
 	default:
-		s.got[stream].Write(b)
+		s.got[stream].Write(data)
 	}
 	if s.refuse > 0 && s.calls >= s.refuse {
 		return errSink
@@ -65,8 +65,8 @@ var ends = []string{"", "timeout", "cancelled", "memory", "cpu", "processes", "o
 type violation struct{ error }
 
 // do runs an action and checks everything that must hold for every run. It returns a breach as a violation.
-func (s *suite) do(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
-	before, err := snapshot(a)
+func (s *suite) do(ctx context.Context, action *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	before, err := snapshot(action)
 	if err != nil {
 		return nil, violation{fmt.Errorf("the action of the test: %w", err)}
 	}
@@ -76,45 +76,46 @@ func (s *suite) do(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 	}
 	ended := make(chan end, 1)
 	go func() {
-		r, err := s.Primitive.Run(ctx, a, to)
+		r, err := s.Primitive.Run(ctx, action, to)
 		ended <- end{r, err}
 	}()
-	var e end
+	var outcome end
 	select {
-	case e = <-ended:
+	case outcome = <-ended:
 	case <-time.After(s.patience):
 		return nil, violation{fmt.Errorf("it doesn't end")}
 	}
 	if watched, ok := to.(*sink); ok && watched != nil {
 		watched.over.Store(true)
 	}
-	after, err := snapshot(a)
+	after, err := snapshot(action)
 	if err != nil || !bytes.Equal(before, after) {
 		return nil, violation{fmt.Errorf("the action was changed from\n%s to\n%s (%v)", before, after, err)}
 	}
-	if (e.r == nil) == (e.err == nil) {
-		return nil, violation{fmt.Errorf("result %+v and error %v: expected one of them", e.r, e.err)}
+	if (outcome.r == nil) == (outcome.err == nil) {
+		return nil, violation{fmt.Errorf("result %+v and error %v: expected one of them", outcome.r, outcome.err)}
 	}
-	if e.err != nil {
-		return nil, e.err
+	if outcome.err != nil {
+		return nil, outcome.err
 	}
-	return e.r, sound(e.r, a.Sandbox.Level)
+	return outcome.r, sound(outcome.r, action.Sandbox.Level)
 }
 
 // sound checks a result by itself.
-func sound(r *primitive.Result, least floor.Level) error {
-	_, err := jcs.Append(nil, r.Value)
+func sound(result *primitive.Result, least floor.Level) error {
+	_, err := jcs.Append(nil, result.Value)
 	switch {
 	case err != nil:
 		return violation{fmt.Errorf("the value is no JSON: %w", err)}
-	case !slices.Contains(ends, r.Ended):
-		return violation{fmt.Errorf("it was ended by %q, which is no word for that", r.Ended)}
-	case r.Failure != "" && !r.Failed, r.Ended != "" && !r.Failed:
-		return violation{fmt.Errorf("it has not failed, and says why (%q) or what ended it (%q)", r.Failure, r.Ended)}
-	case r.Level < least:
-		return violation{fmt.Errorf("%v was enforced where %v is the least", r.Level, least)}
+	case !slices.Contains(ends, result.Ended):
+		return violation{fmt.Errorf("it was ended by %q, which is no word for that", result.Ended)}
+	case result.Failure != "" && !result.Failed, result.Ended != "" && !result.Failed:
+		return violation{fmt.Errorf("it has not failed, and says why (%q) or what ended it (%q)", result.Failure,
+			result.Ended)}
+	case result.Level < least:
+		return violation{fmt.Errorf("%v was enforced where %v is the least", result.Level, least)}
 	}
-	for name, n := range r.Usage {
+	for name, n := range result.Usage {
 		if n < 0 {
 			return violation{fmt.Errorf("it used %d of %q", n, name)}
 		}

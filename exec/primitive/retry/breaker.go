@@ -48,22 +48,22 @@ func (b *breaker) allow(now time.Time) (turn int, wait time.Duration, ok bool) {
 }
 
 // done records the outcome of an action that was allowed.
-func (b *breaker) done(turn int, o outcome, now time.Time) {
+func (b *breaker) done(turn int, outcome outcome, now time.Time) {
 	if turn != b.turn {
 		return
 	}
 	switch {
-	case b.state == closed && o == worked:
+	case b.state == closed && outcome == worked:
 		b.count = 0
-	case b.state == closed && o == failed:
+	case b.state == closed && outcome == failed:
 		if b.count++; b.count >= b.failures {
 			b.trip(now)
 		}
-	case b.state == halfOpen && o == worked:
+	case b.state == halfOpen && outcome == worked:
 		if b.count++; b.count >= b.successes {
 			b.become(closed)
 		}
-	case b.state == halfOpen && o == failed:
+	case b.state == halfOpen && outcome == failed:
 		b.trip(now)
 	case b.state == halfOpen:
 		b.tried-- // so that another action may try

@@ -40,7 +40,7 @@
 // than 10 attempts count as 10.
 //
 // Breakers and rates belong to an address (primitive.Asker), or to a tool without one, and to a setting. All
-// actions of a Primitive share them; it is safe for many goroutines and remembers the last MaxStates of them.
+// actions of a Primitive share them; it is safe for concurrent use and remembers the last MaxStates of them.
 //
 // # Reports
 //

@@ -60,13 +60,13 @@ func (m *memory) get(id cas.Digest, ttl time.Duration, now time.Time) *answer {
 }
 
 // put adds an answer, and drops old ones so that its tool has at most most answers.
-func (m *memory) put(a *answer, most int) {
-	text, err := jcs.Append(nil, a.result.Value)
+func (m *memory) put(kept *answer, most int) {
+	text, err := jcs.Append(nil, kept.result.Value)
 	if err != nil {
 		return
 	}
-	a.size += len(text)
-	if a.size > MaxAnswer {
+	kept.size += len(text)
+	if kept.size > MaxAnswer {
 		return
 	}
 	m.mu.Lock()
@@ -74,15 +74,15 @@ func (m *memory) put(a *answer, most int) {
 	if m.at == nil {
 		m.at, m.tools = map[cas.Digest]*list.Element{}, map[string]int{}
 	}
-	if e := m.at[a.id]; e != nil {
+	if e := m.at[kept.id]; e != nil {
 		m.drop(e)
 	}
-	m.at[a.id] = m.order.PushFront(a)
-	m.tools[a.tool]++
-	m.size += a.size
-	for e := m.order.Back(); e != nil && (m.tools[a.tool] > most || m.size > MaxMemory); {
+	m.at[kept.id] = m.order.PushFront(kept)
+	m.tools[kept.tool]++
+	m.size += kept.size
+	for e := m.order.Back(); e != nil && (m.tools[kept.tool] > most || m.size > MaxMemory); {
 		before := e.Prev()
-		if m.size > MaxMemory || e.Value.(*answer).tool == a.tool {
+		if m.size > MaxMemory || e.Value.(*answer).tool == kept.tool {
 			m.drop(e)
 		}
 		e = before
@@ -99,8 +99,8 @@ func (m *memory) drop(e *list.Element) {
 }
 
 // copied returns a deep copy of a JSON value.
-func copied(v any) any {
-	switch v := v.(type) {
+func copied(val any) any {
+	switch v := val.(type) {
 	case []any:
 		list := slices.Clone(v)
 		for i := range list {
@@ -114,5 +114,5 @@ func copied(v any) any {
 		}
 		return m
 	}
-	return v
+	return val
 }

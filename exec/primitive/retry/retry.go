@@ -98,25 +98,25 @@ func (p *Primitive) Close() error {
 }
 
 // Run implements primitive.Primitive.
-func (p *Primitive) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+func (p *Primitive) Run(ctx context.Context, action *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	_, mine := a.Config[Entry]
-	_, own := a.Config[retry]
+	_, mine := action.Config[Entry]
+	_, own := action.Config[retry]
 	if !mine && !own {
-		return p.Inner.Run(ctx, a, to)
+		return p.Inner.Run(ctx, action, to)
 	}
-	s, err := read(a.Config)
+	s, err := read(action.Config)
 	if err != nil {
 		return nil, err
 	}
-	inner := *a
-	inner.Config = maps.Clone(a.Config)
+	inner := *action
+	inner.Config = maps.Clone(action.Config)
 	delete(inner.Config, Entry)
 	delete(inner.Config, retry)
 	x := &run{Primitive: p, settings: s, action: &inner, to: to, usage: map[string]int64{}, began: p.now()}
-	x.time = cmp.Or(a.Wall(), sandbox.DefaultLimits().Wall)
+	x.time = cmp.Or(action.Wall(), sandbox.DefaultLimits().Wall)
 	if s.breaker != nil || s.retry.attempts > 1 {
 		if x.rules, err = p.Rules(ctx); err != nil {
 			return nil, err
@@ -178,17 +178,18 @@ func (x *run) do(ctx context.Context) (*primitive.Result, error) {
 			return x.again(old), nil
 		}
 	}
-	r, err := x.guarded(ctx)
-	if r != nil && !r.Failed && remember && !x.tap.large {
-		kept := *r
-		kept.Value, kept.Usage, kept.Applied, kept.Enforced = copied(r.Value), nil, nil, slices.Clone(r.Enforced)
+	result, err := x.guarded(ctx)
+	if result != nil && !result.Failed && remember && !x.tap.large {
+		kept := *result
+		kept.Value, kept.Usage, kept.Applied, kept.Enforced = copied(result.Value), nil, nil,
+			slices.Clone(result.Enforced)
 		x.memory.put(&answer{id: x.action.Identity, tool: x.action.Tool, result: kept, output: x.tap.kept,
 			size: x.tap.size, since: x.now()}, x.cache.most)
 	}
 	if x.settings.fallback != nil {
-		r, err = x.instead(r, err)
+		result, err = x.instead(result, err)
 	}
-	if r == nil {
+	if result == nil {
 		return nil, err
 	}
 	if x.waited > 0 {
@@ -198,43 +199,43 @@ func (x *run) do(ctx context.Context) (*primitive.Result, error) {
 			x.usage["wall_ms"] = n + x.usage["waited_ms"]
 		}
 	}
-	done := *r
+	done := *result
 	done.Usage, done.Applied = x.usage, x.applied
 	return &done, err
 }
 
 // again returns a cached answer, and its output.
 func (x *run) again(old *answer) *primitive.Result {
-	r := old.result
-	r.Value, r.Enforced = copied(r.Value), slices.Clone(r.Enforced)
-	r.Usage, r.Applied = map[string]int64{"cached": 1}, []string{"cache: answered from the cache"}
+	result := old.result
+	result.Value, result.Enforced = copied(result.Value), slices.Clone(result.Enforced)
+	result.Usage, result.Applied = map[string]int64{"cached": 1}, []string{"cache: answered from the cache"}
 	for _, c := range old.output {
 		if x.to == nil {
 			break
 		}
 		if err := x.to.Emit(c.stream, slices.Clone(c.b)); err != nil {
-			r.Failed, r.Ended, r.Failure = true, "cancelled", unheard(err)
+			result.Failed, result.Ended, result.Failure = true, "cancelled", unheard(err)
 			break
 		}
 	}
-	return &r
+	return &result
 }
 
 func unheard(err error) string { return "the output can't be passed on: " + err.Error() }
 
 // instead replaces a failure by the fallback value.
-func (x *run) instead(r *primitive.Result, err error) (*primitive.Result, error) {
+func (x *run) instead(result *primitive.Result, err error) (*primitive.Result, error) {
 	var why string
 	switch {
 	case x.refused && err != nil:
 		why = "no call was made"
-		r = &primitive.Result{Level: x.action.Sandbox.Level, Enforced: []string{"nothing-ran"}}
-	case r == nil || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.tap.passed:
-		return r, err
+		result = &primitive.Result{Level: x.action.Sandbox.Level, Enforced: []string{"nothing-ran"}}
+	case result == nil || !result.Failed || result.Ended != "" && result.Ended != "timeout" || x.tap.passed:
+		return result, err
 	default:
 		why = "it failed"
 	}
-	instead := *r
+	instead := *result
 	instead.Value, instead.Trouble = copied(*x.settings.fallback), nil
 	instead.Failed, instead.Failure, instead.Ended, instead.Exit, instead.Signal = false, "", "", 0, ""
 	x.usage["fallback"] = 1

@@ -59,50 +59,50 @@ type retrySetting struct {
 
 // read reads a configuration.
 func read(config map[string]any) (*settings, error) {
-	r := new(reader)
-	s := &settings{retry: retrySetting{attempts: 1}}
-	all := r.object(config[Entry], Entry, "cache", "breaker", "rate", retry, "timeout", "fallback").m
+	reader := new(reader)
+	settings := &settings{retry: retrySetting{attempts: 1}}
+	all := reader.object(config[Entry], Entry, "cache", "breaker", "rate", retry, "timeout", "fallback").m
 	if v, ok := all["cache"]; ok {
-		o := r.object(v, "resilience.cache", "ttl", "max_entries")
-		s.cache = &cacheSetting{o.seconds("ttl", 60), o.count("max_entries", 100, 1000)}
+		o := reader.object(v, "resilience.cache", "ttl", "max_entries")
+		settings.cache = &cacheSetting{o.seconds("ttl", 60), o.count("max_entries", 100, 1000)}
 	}
 	if v, ok := all["breaker"]; ok {
-		o := r.object(v, "resilience.breaker", "failures", "cooldown", "successes")
-		s.breaker = &breakerSetting{failures: o.count("failures", 5, 1000), cooldown: o.seconds("cooldown", 30),
+		o := reader.object(v, "resilience.breaker", "failures", "cooldown", "successes")
+		settings.breaker = &breakerSetting{failures: o.count("failures", 5, 1000), cooldown: o.seconds("cooldown", 30),
 			successes: o.count("successes", 2, 1000)}
 	}
 	if v, ok := all["rate"]; ok {
-		o := r.object(v, "resilience.rate", "per_second", "burst")
-		s.rate = &rateSetting{o.number("per_second", 10, 0.001, 1e6), o.count("burst", 5, 1e6)}
+		o := reader.object(v, "resilience.rate", "per_second", "burst")
+		settings.rate = &rateSetting{o.number("per_second", 10, 0.001, 1e6), o.count("burst", 5, 1e6)}
 	}
 	if v, ok := all["timeout"]; ok {
-		s.each = r.object(v, "resilience.timeout", "each").seconds("each", 0)
+		settings.each = reader.object(v, "resilience.timeout", "each").seconds("each", 0)
 	}
 	if v, ok := all["fallback"]; ok {
-		value, there := r.object(v, "resilience.fallback", "value").get("value")
+		value, there := reader.object(v, "resilience.fallback", "value").get("value")
 		if !there {
-			r.bad("resilience.fallback.value is missing")
+			reader.bad("resilience.fallback.value is missing")
 		}
-		s.fallback = &value
+		settings.fallback = &value
 	}
-	s.retry = r.retry(config, all)
-	if len(r.reasons) > 0 {
-		return nil, fault.New(fault.Validation, "%s", strings.Join(r.reasons, "; ")).On("problems",
-			r.reasons).Try("rye docs resilience")
+	settings.retry = reader.retry(config, all)
+	if len(reader.reasons) > 0 {
+		return nil, fault.New(fault.Validation, "%s", strings.Join(reader.reasons, "; ")).On("problems",
+			reader.reasons).Try("rye docs resilience")
 	}
-	return s, nil
+	return settings, nil
 }
 
 // retry reads the retry settings from either entry.
 func (r *reader) retry(config, all map[string]any) retrySetting {
-	s := retrySetting{attempts: 1}
-	v, ok := all[retry]
+	retrySetting := retrySetting{attempts: 1}
+	val, ok := all[retry]
 	own, also := config[retry]
 	path, or := "resilience.retry", 0
 	switch {
 	case ok && also:
 		r.bad("retry and resilience.retry exclude each other")
-		return s
+		return retrySetting
 	case also:
 		path, or = retry, 1
 		if o, _ := own.(map[string]any); o != nil {
@@ -112,29 +112,29 @@ func (r *reader) retry(config, all map[string]any) retrySetting {
 				own = o
 			}
 		}
-		v = own
+		val = own
 	case !ok:
-		return s
+		return retrySetting
 	}
-	o := r.object(v, path, "max_attempts", "backoff", "first", "longest", "jitter", "idempotent")
-	s.attempts = o.count("max_attempts", or, MaxAttempts)
+	object := r.object(val, path, "max_attempts", "backoff", "first", "longest", "jitter", "idempotent")
+	retrySetting.attempts = object.count("max_attempts", or, MaxAttempts)
 	for _, name := range []string{"backoff", "first", "longest"} {
-		_, said := o.get(name)
-		s.own = s.own || said
+		_, said := object.get(name)
+		retrySetting.own = retrySetting.own || said
 	}
-	if b, said := o.get("backoff"); said && b != "exponential" && b != "linear" {
+	if b, said := object.get("backoff"); said && b != "exponential" && b != "linear" {
 		r.bad("%s.backoff: expected exponential or linear, got %v", path, b)
 	} else {
-		s.linear = b == "linear"
+		retrySetting.linear = b == "linear"
 	}
-	s.first, s.longest = o.seconds("first", 1), o.seconds("longest", 120)
-	s.jitter = o.number("jitter", 0, 0, 1)
-	if b, said := o.get("idempotent"); said {
-		if s.idempotent, ok = b.(bool); !ok {
+	retrySetting.first, retrySetting.longest = object.seconds("first", 1), object.seconds("longest", 120)
+	retrySetting.jitter = object.number("jitter", 0, 0, 1)
+	if b, said := object.get("idempotent"); said {
+		if retrySetting.idempotent, ok = b.(bool); !ok {
 			r.bad("%s.idempotent: expected true or false", path)
 		}
 	}
-	return s
+	return retrySetting
 }
 
 // A reader collects the problems of a configuration.

@@ -35,8 +35,8 @@ func (x *run) address() string {
 	return x.action.Tool
 }
 
-// shared calls f with the state that the action shares, under the lock.
-func (x *run) shared(f func(s *shared, now time.Time)) {
+// shared calls change with the state that the action shares, under the lock.
+func (x *run) shared(change func(s *shared, now time.Time)) {
 	key := stateKey{address: x.address()}
 	if x.breaker != nil {
 		key.breaker = *x.breaker
@@ -47,14 +47,14 @@ func (x *run) shared(f func(s *shared, now time.Time)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := x.now()
-	s := x.states[key]
-	if s == nil {
-		s = new(shared)
+	state := x.states[key]
+	if state == nil {
+		state = new(shared)
 		if x.breaker != nil {
-			s.breaker = &breaker{breakerSetting: *x.breaker}
+			state.breaker = &breaker{breakerSetting: *x.breaker}
 		}
 		if x.rate != nil {
-			s.bucket = newBucket(*x.rate, now)
+			state.bucket = newBucket(*x.rate, now)
 		}
 		if x.states == nil {
 			x.states = map[stateKey]*shared{}
@@ -62,11 +62,11 @@ func (x *run) shared(f func(s *shared, now time.Time)) {
 		if len(x.states) >= MaxStates {
 			x.forget()
 		}
-		x.states[key] = s
+		x.states[key] = state
 	}
 	x.asked++
-	s.asked = x.asked
-	f(s, now)
+	state.asked = x.asked
+	change(state, now)
 }
 
 // forget removes the least recently used state.
@@ -82,7 +82,7 @@ func (p *Primitive) forget() {
 }
 
 // guarded runs the tries unless the breaker is open, and reports the outcome to it.
-func (x *run) guarded(ctx context.Context) (r *primitive.Result, err error) {
+func (x *run) guarded(ctx context.Context) (result *primitive.Result, err error) {
 	if x.breaker == nil {
 		return x.tries(ctx)
 	}
@@ -121,10 +121,10 @@ func (x *run) guarded(ctx context.Context) (r *primitive.Result, err error) {
 			}
 		})
 	}()
-	if r, err = x.tries(ctx); err == nil {
-		said = x.outcome(r)
+	if result, err = x.tries(ctx); err == nil {
+		said = x.outcome(result)
 	}
-	return r, err
+	return result, err
 }
 
 // turn waits at most most for a token of the rate limit.

@@ -22,24 +22,24 @@ func (x *run) tries(ctx context.Context) (*primitive.Result, error) {
 			}
 			return x.ended(ctx, last, n-1, err), nil
 		}
-		r, err := x.try(ctx, n)
+		result, err := x.try(ctx, n)
 		if err != nil {
 			if last == nil {
 				return nil, err
 			}
 			return x.ended(ctx, last, n-1, err), nil
 		}
-		last = r
+		last = result
 		x.usage["attempts"] = int64(n)
-		wait, again := x.pause(ctx, n, r)
+		wait, again := x.pause(ctx, n, result)
 		if !again {
-			return after(n, r), nil
+			return after(n, result), nil
 		}
 		if err := x.sleep(ctx, wait); err != nil {
-			return x.ended(ctx, r, n, err), nil
+			return x.ended(ctx, result, n, err), nil
 		}
 		if x.waited += wait; x.left() <= 0 {
-			return after(n, r), nil
+			return after(n, result), nil
 		}
 	}
 }
@@ -141,32 +141,32 @@ func (x *run) outcome(r *primitive.Result) outcome {
 }
 
 // doc describes a failure for the classification.
-func doc(r *primitive.Result) map[string]any {
-	e, d := map[string]any{}, map[string]any{}
-	t := cmp.Or(r.Trouble, &primitive.Trouble{})
-	kind := t.Type
-	if r.Ended == "timeout" {
+func doc(result *primitive.Result) map[string]any {
+	body, details := map[string]any{}, map[string]any{}
+	trouble := cmp.Or(result.Trouble, &primitive.Trouble{})
+	kind := trouble.Type
+	if result.Ended == "timeout" {
 		kind = "TimeoutError"
 	}
-	for name, text := range map[string]string{"type": kind, "code": t.Code, "message": r.Failure} {
+	for name, text := range map[string]string{"type": kind, "code": trouble.Code, "message": result.Failure} {
 		if text != "" {
-			e[name] = text
+			body[name] = text
 		}
 	}
-	d["error"] = e
-	if t.Status != 0 {
-		d["status_code"] = int64(t.Status)
+	details["error"] = body
+	if trouble.Status != 0 {
+		details["status_code"] = int64(trouble.Status)
 	}
-	if r.Exit != 0 {
-		d["exit"] = int64(r.Exit)
+	if result.Exit != 0 {
+		details["exit"] = int64(result.Exit)
 	}
-	if r.Signal != "" {
-		d["signal"] = r.Signal
+	if result.Signal != "" {
+		details["signal"] = result.Signal
 	}
-	if r.Ended == "cancelled" {
-		d["cancelled"] = true
+	if result.Ended == "cancelled" {
+		details["cancelled"] = true
 	}
-	return d
+	return details
 }
 
 // A tap passes on output, and records it for the cache.
@@ -180,20 +180,20 @@ type tap struct {
 }
 
 // Emit implements primitive.Sink.
-func (t *tap) Emit(s primitive.Stream, b []byte) error {
+func (t *tap) Emit(stream primitive.Stream, data []byte) error {
 	d, drops := t.to.(interface{ Drops(primitive.Stream) bool })
-	t.passed = t.passed || s == primitive.Stdout && !(drops && d.Drops(s))
+	t.passed = t.passed || stream == primitive.Stdout && !(drops && d.Drops(stream))
 	if t.keep && !t.large {
-		if t.size += len(b); t.size > MaxAnswer {
+		if t.size += len(data); t.size > MaxAnswer {
 			t.large, t.kept = true, nil
-		} else if last := len(t.kept) - 1; last >= 0 && t.kept[last].stream == s {
-			t.kept[last].b = append(t.kept[last].b, b...)
+		} else if last := len(t.kept) - 1; last >= 0 && t.kept[last].stream == stream {
+			t.kept[last].b = append(t.kept[last].b, data...)
 		} else {
-			t.kept = append(t.kept, chunk{s, slices.Clone(b)})
+			t.kept = append(t.kept, chunk{stream, slices.Clone(data)})
 		}
 	}
 	if t.to == nil {
 		return nil
 	}
-	return t.to.Emit(s, b)
+	return t.to.Emit(stream, data)
 }

@@ -22,35 +22,35 @@ const (
 )
 
 // FromJSON converts a JSON value.
-func FromJSON(v any) (star.Value, error) {
-	switch v := v.(type) {
+func FromJSON(val any) (star.Value, error) {
+	switch data := val.(type) {
 	case nil:
 		return star.None, nil
 	case bool:
-		return star.Bool(v), nil
+		return star.Bool(data), nil
 	case int64:
-		return star.MakeInt64(v), nil
+		return star.MakeInt64(data), nil
 	case float64:
 		// JSON has only one kind of number. Integers are for counting and indexing.
-		if v == math.Trunc(v) && math.Abs(v) <= maxWhole {
-			return star.MakeInt64(int64(v)), nil
+		if data == math.Trunc(data) && math.Abs(data) <= maxWhole {
+			return star.MakeInt64(int64(data)), nil
 		}
-		return star.Float(v), nil
+		return star.Float(data), nil
 	case string:
-		return star.String(v), nil
+		return star.String(data), nil
 	case []any:
-		list := make([]star.Value, len(v))
-		for i := range v {
+		list := make([]star.Value, len(data))
+		for i := range data {
 			var err error
-			if list[i], err = FromJSON(v[i]); err != nil {
+			if list[i], err = FromJSON(data[i]); err != nil {
 				return nil, err
 			}
 		}
 		return star.NewList(list), nil
 	case map[string]any:
-		dict := star.NewDict(len(v))
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			e, err := FromJSON(v[k])
+		dict := star.NewDict(len(data))
+		for _, k := range slices.Sorted(maps.Keys(data)) {
+			e, err := FromJSON(data[k])
 			if err == nil {
 				err = dict.SetKey(star.String(k), e)
 			}
@@ -60,7 +60,7 @@ func FromJSON(v any) (star.Value, error) {
 		}
 		return dict, nil
 	}
-	return nil, fmt.Errorf("%T is not a JSON value", v)
+	return nil, fmt.Errorf("%T is not a JSON value", val)
 }
 
 // ToJSON converts a value to one of JSON's.
@@ -70,7 +70,7 @@ func ToJSON(v star.Value) (any, error) { return new(converter).result(v, 1) }
 type converter struct{ values int }
 
 // result converts a value to one of JSON's.
-func (r *converter) result(v star.Value, depth int) (any, error) {
+func (r *converter) result(value star.Value, depth int) (any, error) {
 	r.values++
 	switch {
 	case depth > maxDepth:
@@ -78,33 +78,33 @@ func (r *converter) result(v star.Value, depth int) (any, error) {
 	case r.values > maxValues:
 		return nil, fmt.Errorf("the result has more than %d values", maxValues)
 	}
-	switch v := v.(type) {
+	switch noneType := value.(type) {
 	case star.NoneType:
 		return nil, nil
 	case star.Bool:
-		return bool(v), nil
+		return bool(noneType), nil
 	case star.Int:
-		if n, ok := v.Int64(); ok && n <= maxWhole && n >= -maxWhole {
+		if n, ok := noneType.Int64(); ok && n <= maxWhole && n >= -maxWhole {
 			return n, nil
 		}
 		return nil, errors.New(
 			"the result contains an integer beyond 2^53, which JSON can't hold: convert it with str()")
 	case star.Float:
-		if f := float64(v); !math.IsInf(f, 0) && !math.IsNaN(f) {
+		if f := float64(noneType); !math.IsInf(f, 0) && !math.IsNaN(f) {
 			return f, nil
 		}
-		return nil, fmt.Errorf("the result contains %v, which is not a number in JSON", v)
+		return nil, fmt.Errorf("the result contains %v, which is not a number in JSON", noneType)
 	case star.String:
-		if !utf8.ValidString(string(v)) {
+		if !utf8.ValidString(string(noneType)) {
 			return nil, errors.New("the result contains a string that is not valid UTF-8")
 		}
-		return string(v), nil
+		return string(noneType), nil
 	case *star.Dict:
-		return r.object(v.Items(), depth)
+		return r.object(noneType.Items(), depth)
 	case *starlarkstruct.Struct:
 		var items []star.Tuple
-		for _, name := range v.AttrNames() {
-			e, err := v.Attr(name)
+		for _, name := range noneType.AttrNames() {
+			e, err := noneType.Attr(name)
 			if err != nil {
 				return nil, err
 			}
@@ -112,7 +112,7 @@ func (r *converter) result(v star.Value, depth int) (any, error) {
 		}
 		return r.object(items, depth)
 	case *star.List, star.Tuple:
-		all := v.(star.Indexable)
+		all := noneType.(star.Indexable)
 		list := make([]any, 0, min(all.Len(), 1024))
 		for i := range all.Len() {
 			e, err := r.result(all.Index(i), depth+1)
@@ -123,7 +123,7 @@ func (r *converter) result(v star.Value, depth int) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("the result contains a %s, which is not a JSON value", v.Type())
+	return nil, fmt.Errorf("the result contains a %s, which is not a JSON value", value.Type())
 }
 
 func (r *converter) object(items []star.Tuple, depth int) (any, error) {

@@ -80,7 +80,7 @@ func Guest(in io.Reader, out io.Writer) int {
 
 // serve answers a request. Every request has modules and a thread of its own, so nothing of it remains for the next
 // one.
-func (r *request) serve(w *worker.Writer) error {
+func (r *request) serve(writer *worker.Writer) error {
 	debug.SetMemoryLimit(r.Memory / 4 * 3)
 	var ended atomic.Bool // set by the answer or by the watch, whichever is first
 	go worker.WatchMemory(func() bool { return !ended.Load() }, r.Memory/8*7, func() {
@@ -88,14 +88,14 @@ func (r *request) serve(w *worker.Writer) error {
 			return
 		}
 		// The interpreter can't stop itself: it may be inside a single operation that takes all memory.
-		w.Frame(worker.Value, (&end{ended: "memory"}).bytes())
+		writer.Frame(worker.Value, (&end{ended: "memory"}).bytes())
 		syscall.Exit(1)
 	})
-	answer := r.run(w.Stream(worker.Err)).bytes()
+	answer := r.run(writer.Stream(worker.Err)).bytes()
 	if ended.Swap(true) {
 		select {} // the watch is ending the process; a second answer would belong to the next call
 	}
-	return w.Last(worker.Value, answer)
+	return writer.Last(worker.Value, answer)
 }
 
 // options is the language as specified, with sets, and with if and for outside of functions. It has no while and no
@@ -123,7 +123,7 @@ type module struct {
 }
 
 // run runs a request.
-func (r *request) run(errs io.Writer) (a *end) {
+func (r *request) run(errs io.Writer) (result *end) {
 	params, err := jcs.Parse(r.Params)
 	if err != nil {
 		return &end{reason: err.Error()}
@@ -143,9 +143,9 @@ func (r *request) run(errs io.Writer) (a *end) {
 		defer at.close()
 		p.Names["fs"] = at.module()
 	}
-	a = new(end)
-	a.value, a.reason, a.ended = p.Call(r.Function, arg)
-	return a
+	result = new(end)
+	result.value, result.reason, result.ended = p.Call(r.Function, arg)
+	return result
 }
 
 // Call loads the program and calls a function of it. It returns the function's result as a JSON value, or the reason
@@ -210,7 +210,7 @@ func (p *Program) exec(t *star.Thread, file string) (star.StringDict, error) {
 }
 
 // load loads a file for another one, by a name relative to its directory.
-func (p *Program) load(t *star.Thread, from, name string) (star.StringDict, error) {
+func (p *Program) load(thread *star.Thread, from, name string) (star.StringDict, error) {
 	file := path.Join(path.Dir(from), name)
 	switch {
 	case path.Ext(name) != ".star":
@@ -218,20 +218,20 @@ func (p *Program) load(t *star.Thread, from, name string) (star.StringDict, erro
 	case path.IsAbs(name) || !filepath.IsLocal(filepath.FromSlash(file)):
 		return nil, fmt.Errorf("%q is outside the tool's own directory", name)
 	}
-	m, known := p.modules[file]
-	if known && m == nil || file == p.Main {
+	loaded, known := p.modules[file]
+	if known && loaded == nil || file == p.Main {
 		return nil, fmt.Errorf("%q is already being loaded: the files load each other", name)
 	}
 	if !known {
 		p.modules[file] = nil
 		sub := new(star.Thread)
-		p.prepare(sub, file, p.Steps-min(t.ExecutionSteps(), p.Steps-1))
-		m = new(module)
-		m.globals, m.err = p.exec(sub, file)
-		t.Steps += sub.ExecutionSteps()
-		p.modules[file] = m
+		p.prepare(sub, file, p.Steps-min(thread.ExecutionSteps(), p.Steps-1))
+		loaded = new(module)
+		loaded.globals, loaded.err = p.exec(sub, file)
+		thread.Steps += sub.ExecutionSteps()
+		p.modules[file] = loaded
 	}
-	return m.globals, m.err
+	return loaded.globals, loaded.err
 }
 
 // A failure is the error of fail().
@@ -249,7 +249,7 @@ func (p *Program) failed(err error) (reason, ended string) {
 	reason = err.Error()
 	own, chosen := errors.AsType[*failure](err)
 	file, ofFile := errors.AsType[*fileError](err)
-	e, evaluated := errors.AsType[*star.EvalError](err)
+	evalError, evaluated := errors.AsType[*star.EvalError](err)
 	switch {
 	case p.over:
 		return "", "steps"
@@ -260,11 +260,11 @@ func (p *Program) failed(err error) (reason, ended string) {
 	case repeated().MatchString(reason):
 		return "", "memory"
 	case evaluated:
-		at, depth := position(e)
+		at, depth := position(evalError)
 		if depth > 1 {
-			fmt.Fprintln(p.Print, e.Backtrace())
+			fmt.Fprintln(p.Print, evalError.Backtrace())
 		}
-		return at + e.Msg, ""
+		return at + evalError.Msg, ""
 	case strings.Contains(reason, "undefined: fs"):
 		reason += " (no file of the project was granted: the tool lists those it needs under files:)"
 	}

@@ -33,7 +33,7 @@ func newPattern(text string) (*pattern, error) {
 	out.WriteString("^")
 	braces := 0
 	for len(text) > 0 {
-		switch c := text[0]; {
+		switch char := text[0]; {
 		case strings.HasPrefix(text, "**/") && (out.Len() == 1 || strings.HasSuffix(out.String(), "/")):
 			out.WriteString("(?:[^/]+/)*")
 			text = text[3:]
@@ -45,24 +45,24 @@ func newPattern(text string) (*pattern, error) {
 		case text == "**" && strings.HasSuffix(out.String(), "/"):
 			out.WriteString(".+")
 			text = text[1:]
-		case c == '*':
+		case char == '*':
 			out.WriteString("[^/]*")
-		case c == '?':
+		case char == '?':
 			out.WriteString("[^/]")
-		case c == '[':
+		case char == '[':
 			n, ok := class(&out, text)
 			if !ok {
 				return nil, errBrackets
 			}
 			text = text[n:]
 			continue
-		case c == '{':
+		case char == '{':
 			braces++
 			out.WriteString("(?:")
-		case c == '}' && braces > 0:
+		case char == '}' && braces > 0:
 			braces--
 			out.WriteString(")")
-		case c == ',' && braces > 0:
+		case char == ',' && braces > 0:
 			out.WriteString("|")
 		default:
 			// Copy text up to the next special character.

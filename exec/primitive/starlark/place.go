@@ -143,21 +143,14 @@ func (p *place) decide(at string) (nearest grant) {
 
 // may returns the grant for a path if it allows the needed right.
 func (p *place) may(at string, need right) (grant, error) {
-	g := p.decide(at)
+	granted := p.decide(at)
 	switch {
-	case g.right >= need:
-		return g, nil
-	case g.right == nothing:
-		return g, &fileError{at, "is not granted: the tool lists the files that it needs under files:"}
-	case path.Dir(at) == "." && slices.ContainsFunc(p.grants, func(g grant) bool {
-		return g.right == writing && path.Dir(g.path) == "."
-	}):
-		// A sandbox can't deny creating one missing file and allow creating another in the same directory.
-		return g, &fileError{at,
-			"can't be created at the top of the project before .ai, .git, rye.lock and rye.yaml exist: " +
-				"put it into a directory"}
+	case granted.right >= need:
+		return granted, nil
+	case granted.right == nothing:
+		return granted, &fileError{at, "is not granted: the tool lists the files that it needs under files:"}
 	}
-	return g, &fileError{at, "may be read but not written"}
+	return granted, &fileError{at, "may be read but not written"}
 }
 
 // resolve follows the symbolic links in a path while they stay in the project. If follow is false, links are errors.
@@ -200,29 +193,29 @@ func (p *place) resolve(at string, follow bool) (string, error) {
 func (p *place) abs(at string) string { return filepath.Join(p.project, filepath.FromSlash(at)) }
 
 // below returns the directory of a grant, and the path in it. The grant of a single file has no root.
-func (p *place) below(g grant, at string) (*os.Root, string, error) {
-	r, known := p.roots[g.path]
+func (p *place) below(grant grant, at string) (*os.Root, string, error) {
+	root, known := p.roots[grant.path]
 	if !known {
-		info, err := os.Lstat(p.abs(g.path))
+		info, err := os.Lstat(p.abs(grant.path))
 		if err != nil {
 			return nil, "", about(at, err)
 		}
 		if info.IsDir() {
-			if r, err = os.OpenRoot(p.abs(g.path)); err != nil {
+			if root, err = os.OpenRoot(p.abs(grant.path)); err != nil {
 				return nil, "", about(at, err)
 			}
 		}
-		p.roots[g.path] = r
+		p.roots[grant.path] = root
 	}
-	if g.path == "." {
-		return r, filepath.FromSlash(at), nil
+	if grant.path == "." {
+		return root, filepath.FromSlash(at), nil
 	}
 	// Count segments, since the case may differ.
-	rest := strings.Join(strings.Split(at, "/")[strings.Count(g.path, "/")+1:], "/")
-	if r == nil && rest != "" {
+	rest := strings.Join(strings.Split(at, "/")[strings.Count(grant.path, "/")+1:], "/")
+	if root == nil && rest != "" {
 		return nil, "", &fileError{at, "not found"}
 	}
-	return r, filepath.FromSlash(path.Join(".", rest)), nil
+	return root, filepath.FromSlash(path.Join(".", rest)), nil
 }
 
 // open opens a file or directory for reading, and returns its real path.
@@ -248,7 +241,7 @@ func (p *place) open(at string) (*os.File, fs.FileInfo, string, error) {
 }
 
 // openRegular opens only a file or a directory, since opening a pipe may block for ever.
-func openRegular(root *os.Root, rest, abs string) (f *os.File, info fs.FileInfo, err error) {
+func openRegular(root *os.Root, rest, abs string) (file *os.File, info fs.FileInfo, err error) {
 	if root == nil {
 		info, err = os.Lstat(abs)
 	} else {
@@ -261,21 +254,21 @@ func openRegular(root *os.Root, rest, abs string) (f *os.File, info fs.FileInfo,
 		return nil, nil, err
 	}
 	if root == nil {
-		f, err = os.Open(abs)
+		file, err = os.Open(abs)
 	} else {
-		f, err = root.Open(rest)
+		file, err = root.Open(rest)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	now, err := f.Stat()
+	now, err := file.Stat()
 	if err == nil && !os.SameFile(info, now) {
 		err = errors.New("was replaced while it was opened")
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+		return nil, nil, errors.Join(err, file.Close())
 	}
-	return f, now, nil
+	return file, now, nil
 }
 
 // read returns at most most bytes of a file from an offset.

@@ -16,18 +16,18 @@ import (
 // An action that may write gets a guest of its own, since the limit on written bytes applies to the whole life of a
 // guest. So does an action with a denied path inside a readable one: the sandbox then grants the entries beside it
 // one by one, as they are when the guest begins.
-func shared(a *primitive.Action, c *worker.Call) string {
-	if a.Scratch == "" || len(a.Files.Write) > 0 || !inside(a.Dir, a.Scratch) ||
-		slices.ContainsFunc(c.Sandbox.Write, func(at string) bool { return !inside(at, a.Scratch) }) {
+func shared(action *primitive.Action, call *worker.Call) string {
+	if action.Scratch == "" || len(action.Files.Write) > 0 || !inside(action.Dir, action.Scratch) ||
+		slices.ContainsFunc(call.Sandbox.Write, func(at string) bool { return !inside(at, action.Scratch) }) {
 		return ""
 	}
-	for _, dir := range c.Sandbox.Read {
-		if slices.ContainsFunc(c.Sandbox.Deny, func(at string) bool { return inside(at, dir) }) {
+	for _, dir := range call.Sandbox.Read {
+		if slices.ContainsFunc(call.Sandbox.Deny, func(at string) bool { return inside(at, dir) }) {
 			return ""
 		}
 	}
-	c.Sandbox.Write = nil
-	spec := c.Sandbox
+	call.Sandbox.Write = nil
+	spec := call.Sandbox
 	spec.Limits.Wall, spec.Limits.Output = 0, 0 // each call has its own
 	key, err := json.Marshal(struct {
 		Sandbox          sandbox.Spec
@@ -36,7 +36,7 @@ func shared(a *primitive.Action, c *worker.Call) string {
 		Links            []string
 		Dir              string
 		Pure, Stranger   bool
-	}{spec, a.Files, a.Share, a.Tool, a.Own, a.Links, c.Dir, a.Pure, a.Stranger})
+	}{spec, action.Files, action.Share, action.Tool, action.Own, action.Links, call.Dir, action.Pure, action.Stranger})
 	if err != nil {
 		return ""
 	}

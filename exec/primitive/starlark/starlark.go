@@ -3,10 +3,12 @@ package starlark
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/rye-build/rye/exec/primitive"
@@ -44,20 +46,25 @@ const DefaultSteps = 1_000_000_000
 var guestEnv = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
 
 // Run implements primitive.Primitive.
-func (s *Starlark) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
-	r, err := newRequest(a)
+func (s *Starlark) Run(ctx context.Context, action *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	r, err := newRequest(action)
 	if err != nil {
 		return nil, err
 	}
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	output := answer.New(to, stop)
-	spec := a.Sandbox
-	spec.Limits.Wall = a.Wall()
+	spec := action.Sandbox
+	spec.Limits.Wall = action.Wall()
+	// A place decides about each path, so a script doesn't need a directory laid out, which would show its files late.
+	spec.Keep = slices.DeleteFunc(slices.Clone(spec.Keep), func(at string) bool {
+		_, err := os.Lstat(at)
+		return errors.Is(err, os.ErrNotExist)
+	})
 	call := worker.Call{Sandbox: spec, Request: r, Dir: filepath.Dir(r.File), Out: output.Stdout(),
 		Errs: output.Stderr(), Stop: stop}
 	var end *worker.End
-	if key := shared(a, &call); key != "" {
+	if key := shared(action, &call); key != "" {
 		end, err = s.pool().Run(inner, call, key, func(e *worker.End) bool { return !limited(e) })
 	} else {
 		end, err = s.pool().Host.Run(inner, call)
@@ -81,39 +88,41 @@ func (s *Starlark) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 }
 
 // newRequest returns the request for an action.
-func newRequest(a *primitive.Action) (*request, error) {
-	r := &request{Function: "main", Params: json.RawMessage("{}"), Steps: DefaultSteps,
-		Memory: a.Sandbox.Limits.OrDefaults().Memory}
-	if len(a.Files.Read)+len(a.Files.Write) > 0 {
-		r.Project, r.Read, r.Write, r.Deny = a.Files.Project, a.Files.Read, a.Files.Write, a.Sandbox.Deny
+func newRequest(action *primitive.Action) (*request, error) {
+	request := &request{Function: "main", Params: json.RawMessage("{}"), Steps: DefaultSteps,
+		Memory: action.Sandbox.Limits.OrDefaults().Memory}
+	if len(action.Files.Read)+len(action.Files.Write) > 0 {
+		request.Project, request.Read, request.Write, request.Deny = action.Files.Project, action.Files.Read,
+			action.Files.Write, action.Sandbox.Deny
 	}
-	r.File, _ = a.Config["file"].(string)
-	if !filepath.IsAbs(r.File) {
-		return nil, fmt.Errorf("config.file must be the path of a file, like {tool_path}, not %v", a.Config["file"])
+	request.File, _ = action.Config["file"].(string)
+	if !filepath.IsAbs(request.File) {
+		return nil, fmt.Errorf("config.file must be the path of a file, like {tool_path}, not %v",
+			action.Config["file"])
 	}
-	if info, err := os.Stat(r.File); err != nil {
+	if info, err := os.Stat(request.File); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%q is not a regular file", r.File)
+		return nil, fmt.Errorf("%q is not a regular file", request.File)
 	}
-	if f, ok := a.Config["function"]; ok {
-		if r.Function, ok = f.(string); !ok || r.Function == "" {
+	if f, ok := action.Config["function"]; ok {
+		if request.Function, ok = f.(string); !ok || request.Function == "" {
 			return nil, fmt.Errorf("config.function must be the name of a function, not %v", f)
 		}
 	}
-	if p, ok := a.Config["params"]; ok {
+	if p, ok := action.Config["params"]; ok {
 		text, ok := p.(string)
 		if _, err := jcs.Parse([]byte(text)); !ok || err != nil {
 			return nil, fmt.Errorf("config.params must be JSON, like {params_json}: %w", err)
 		}
-		r.Params = json.RawMessage(text)
+		request.Params = json.RawMessage(text)
 	}
-	if n, ok := a.Config["steps"]; ok {
-		if r.Steps = whole(n); r.Steps == 0 {
+	if n, ok := action.Config["steps"]; ok {
+		if request.Steps = whole(n); request.Steps == 0 {
 			return nil, fmt.Errorf("config.steps must be an integer from 1 on, not %v", n)
 		}
 	}
-	return r, nil
+	return request, nil
 }
 
 // whole returns a positive integer, or 0 for any other value. A schema's default arrives as a float.
@@ -139,24 +148,24 @@ func limited(end *worker.End) bool {
 }
 
 // result completes a result with the script's answer.
-func result(r *primitive.Result, end *worker.End) {
-	r.Value = nil
+func result(result *primitive.Result, end *worker.End) {
+	result.Value = nil
 	object := endOf(end)
 	value, has := object["value"]
 	reason, failed := object["reason"].(string)
 	switch {
-	case r.Ended != "":
+	case result.Ended != "":
 	case has:
-		r.Value = value
+		result.Value = value
 		if no, why := answer.No(value); no {
-			r.Failed, r.Failure = true, why
+			result.Failed, result.Failure = true, why
 		}
 	case failed:
-		r.Failed, r.Failure, r.Exit = true, reason, 0
-		if r.Ended, _ = object["ended"].(string); r.Ended != "memory" && r.Ended != "steps" {
-			r.Ended, r.Value = "", map[string]any{"success": false, "error": reason}
+		result.Failed, result.Failure, result.Exit = true, reason, 0
+		if result.Ended, _ = object["ended"].(string); result.Ended != "memory" && result.Ended != "steps" {
+			result.Ended, result.Value = "", map[string]any{"success": false, "error": reason}
 		}
 	default:
-		r.Failed, r.Failure = true, end.Broken
+		result.Failed, result.Failure = true, end.Broken
 	}
 }

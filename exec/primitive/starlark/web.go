@@ -27,8 +27,8 @@ func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple
 		return nil, err
 	}
 	all := new(star.List)
-	for z := html.NewTokenizer(strings.NewReader(text)); ; {
-		kind := z.Next()
+	for tokenizer := html.NewTokenizer(strings.NewReader(text)); ; {
+		kind := tokenizer.Next()
 		if all.Len() == MaxTokens && kind != html.ErrorToken {
 			return nil, fmt.Errorf("the page has more than %d tokens", MaxTokens)
 		}
@@ -37,16 +37,16 @@ func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple
 		case html.ErrorToken: // the end
 			return all, nil
 		case html.TextToken:
-			token = star.Tuple{star.String("text"), utf8Text(z.Text())}
+			token = star.Tuple{star.String("text"), utf8Text(tokenizer.Text())}
 		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
+			name, more := tokenizer.TagName()
 			what := star.String("start")
 			if kind == html.SelfClosingTagToken {
 				what = "alone"
 			}
-			token = star.Tuple{what, utf8Text(name), attributes(z, more)}
+			token = star.Tuple{what, utf8Text(name), attributes(tokenizer, more)}
 		case html.EndTagToken:
-			name, _ := z.TagName()
+			name, _ := tokenizer.TagName()
 			token = star.Tuple{star.String("end"), utf8Text(name)}
 		default: // comments and doctypes
 			continue
@@ -102,12 +102,12 @@ func parse(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple)
 	if err := star.UnpackArgs(b.Name(), args, named, "text", &text); err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(text)
+	address, err := url.Parse(text)
 	if err != nil {
 		return star.None, nil
 	}
 	query := new(star.Dict)
-	for part := range strings.SplitSeq(u.RawQuery, "&") {
+	for part := range strings.SplitSeq(address.RawQuery, "&") {
 		key, value, _ := strings.Cut(part, "=")
 		k, err := url.QueryUnescape(key)
 		if err != nil || k == "" {
@@ -123,7 +123,8 @@ func parse(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple)
 		}
 	}
 	return starlarkstruct.FromStringDict(starlarkstruct.Default, star.StringDict{
-		"scheme": star.String(u.Scheme), "host": utf8Text([]byte(u.Host)), "path": utf8Text([]byte(u.Path)),
+		"scheme": star.String(address.Scheme), "host": utf8Text([]byte(address.Host)),
+		"path":  utf8Text([]byte(address.Path)),
 		"query": query,
 	}), nil
 }

@@ -58,21 +58,21 @@ func (s *Subprocess) Starts(config map[string]any) []string {
 func (s *Subprocess) Ready(network bool) { s.Machine.Ready(network) }
 
 // Run implements primitive.Primitive.
-func (s *Subprocess) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
-	c, err := command(a)
+func (s *Subprocess) Run(ctx context.Context, action *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	command, err := command(action)
 	if err != nil {
 		return nil, err
 	}
-	spec := a.Sandbox
-	spec.Limits.Wall = a.Wall()
+	spec := action.Sandbox
+	spec.Limits.Wall = action.Wall()
 	// A higher level costs little, and the result reports it.
 	spec.Most = true
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	said := answer.New(to, stop)
-	said.Plain = a.Config["output"] == "text"
-	c.Stdout, c.Stderr = said.Stdout(), said.Stderr()
-	ended, err := s.Machine.Run(inner, spec, *c)
+	said.Plain = action.Config["output"] == "text"
+	command.Stdout, command.Stderr = said.Stdout(), said.Stderr()
+	ended, err := s.Machine.Run(inner, spec, *command)
 	if err != nil {
 		return nil, err
 	}
@@ -80,30 +80,30 @@ func (s *Subprocess) Run(ctx context.Context, a *primitive.Action, to primitive.
 }
 
 // command returns the command of an action.
-func command(a *primitive.Action) (*proc.Command, error) {
-	name, _ := a.Config["command"].(string)
-	p, ok := a.Programs[name]
+func command(action *primitive.Action) (*proc.Command, error) {
+	name, _ := action.Config["command"].(string)
+	p, ok := action.Programs[name]
 	if !ok {
 		return nil, fmt.Errorf("the program %q was not looked for", name)
 	}
-	c := &proc.Command{Path: p.Path, Program: p.File, Dir: a.Dir}
+	command := &proc.Command{Path: p.Path, Program: p.File, Dir: action.Dir}
 	var err error
-	if c.Args, err = a.Args(); err != nil {
+	if command.Args, err = action.Args(); err != nil {
 		return nil, err
 	}
-	if c.Dir, err = directory(a); err != nil {
+	if command.Dir, err = directory(action); err != nil {
 		return nil, err
 	}
-	if text, ok := a.Config["input_data"].(string); ok {
-		c.Stdin = strings.NewReader(text)
+	if text, ok := action.Config["input_data"].(string); ok {
+		command.Stdin = strings.NewReader(text)
 	}
-	c.Env = a.Env
-	more, err := variables(a.Config)
+	command.Env = action.Env
+	more, err := variables(action.Config)
 	if err != nil {
 		return nil, err
 	}
 	if len(more) > 0 {
-		c.Env = slices.DeleteFunc(slices.Clone(a.Env), func(v string) bool {
+		command.Env = slices.DeleteFunc(slices.Clone(action.Env), func(v string) bool {
 			name, _, _ := strings.Cut(v, "=")
 			_, again := more[name]
 			return again
@@ -116,11 +116,11 @@ func command(a *primitive.Action) (*proc.Command, error) {
 			if err := env.Check(name, text); err != nil {
 				return nil, fmt.Errorf("config.env: %w", err)
 			}
-			c.Env = append(c.Env, name+"="+text)
+			command.Env = append(command.Env, name+"="+text)
 		}
-		slices.Sort(c.Env)
+		slices.Sort(command.Env)
 	}
-	return c, nil
+	return command, nil
 }
 
 // variables returns the environment variables in config.

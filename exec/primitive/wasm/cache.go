@@ -29,8 +29,8 @@ const engine = "wazero/v1.12.0"
 
 // compiled compiles the module into the cache unless it is there, and adds the cache entry to the plan. It returns
 // the End of the compiling guest, or nil if none ran. Without a cache, the guest that runs the module compiles it.
-func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func()) (*worker.End, error) {
-	key, err := w.keyOf(p.Module)
+func (w *Wasm) compiled(ctx context.Context, spec sandbox.Spec, planned *plan, stop func()) (*worker.End, error) {
+	key, err := w.keyOf(planned.Module)
 	if err != nil || w.Cache == "" {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 	}
 	defer done()
 	entry := filepath.Join(w.Cache, key)
-	if p.Cache = used(entry); p.Cache != "" {
+	if planned.Cache = used(entry); planned.Cache != "" {
 		return nil, nil
 	}
 	making := w.unfinished()
@@ -48,16 +48,17 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 		return nil, nil
 	}
 	defer os.RemoveAll(making)
-	s.Read, s.Write = []string{p.Module}, []string{making}
-	s.Limits.Written = 0 // the tool's limit doesn't apply to the compiler
-	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "",
+	spec.Read, spec.Write = []string{planned.Module}, []string{making}
+	spec.Limits.Written = 0 // the tool's limit doesn't apply to the compiler
+	e, err := w.guest(ctx, spec, &plan{Module: planned.Module, Cache: making, Make: true, Pages: planned.Pages,
+		Name: planned.Name}, "",
 		answer.New(nil, nil), stop, "", nil)
 	if err != nil || e.Ended != "" || e.Kind != worker.Exit {
 		return e, err
 	}
 	w.forget(MaxKept)
 	if err := os.Rename(making, entry); err == nil || errors.Is(err, fs.ErrExist) {
-		p.Cache = entry
+		planned.Cache = entry
 	}
 	return e, nil
 }

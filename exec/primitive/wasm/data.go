@@ -130,22 +130,22 @@ func join(content []byte, room uint64) (all []segment, ok bool) {
 }
 
 // readSegment parses a segment of the first memory at a constant address.
-func readSegment(b []byte) (s segment, rest []byte, ok bool) {
-	if len(b) < 2 || b[0] != 0 || b[1] != opI32Const {
-		return s, nil, false
+func readSegment(data []byte) (found segment, rest []byte, ok bool) {
+	if len(data) < 2 || data[0] != 0 || data[1] != opI32Const {
+		return found, nil, false
 	}
-	b = b[2:]
-	at, n := binary.Uvarint(b)
+	data = data[2:]
+	at, n := binary.Uvarint(data)
 	const mostBytes, negative = 5, 0x40
-	if n <= 0 || n > mostBytes || b[n-1]&negative != 0 || at >= 1<<31 || n == len(b) || b[n] != opEnd {
-		return s, nil, false
+	if n <= 0 || n > mostBytes || data[n-1]&negative != 0 || at >= 1<<31 || n == len(data) || data[n] != opEnd {
+		return found, nil, false
 	}
-	b = b[n+1:]
-	size, n := binary.Uvarint(b)
-	if n <= 0 || size > uint64(len(b)-n) {
-		return s, nil, false
+	data = data[n+1:]
+	size, n := binary.Uvarint(data)
+	if n <= 0 || size > uint64(len(data)-n) {
+		return found, nil, false
 	}
-	return segment{at, b[n : n+int(size)]}, b[n+int(size):], true
+	return segment{at, data[n : n+int(size)]}, data[n+int(size):], true
 }
 
 // appendSigned appends a non-negative number in signed LEB128.

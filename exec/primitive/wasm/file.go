@@ -105,13 +105,13 @@ func (v *view) folder(name string) (experimentalsys.File, experimentalsys.Errno)
 
 // list reads a directory: the machine's entries, if it exists and may be read, and those that lead to granted paths.
 func (v *view) list(name string) (*folder, error) {
-	d := &folder{info: leading{path.Base(name), fs.ModeDir}}
+	folder := &folder{info: leading{path.Base(name), fs.ModeDir}}
 	known := map[string]fs.DirEntry{}
 	at, no := v.find(name)
 	switch {
 	case no == 0:
 		defer at.done()
-		if err := v.read(d, at, known); err != nil {
+		if err := v.read(folder, at, known); err != nil {
 			return nil, err
 		}
 	case !v.above(name):
@@ -127,14 +127,14 @@ func (v *view) list(name string) (*folder, error) {
 			delete(known, path.Base(at))
 		}
 	}
-	d.left = slices.SortedFunc(maps.Values(known), func(a, b fs.DirEntry) int {
+	folder.left = slices.SortedFunc(maps.Values(known), func(a, b fs.DirEntry) int {
 		return strings.Compare(a.Name(), b.Name())
 	})
-	return d, nil
+	return folder, nil
 }
 
 // read reads a directory of the machine.
-func (v *view) read(d *folder, at place, known map[string]fs.DirEntry) error {
+func (v *view) read(folder *folder, at place, known map[string]fs.DirEntry) error {
 	dir, err := at.dir, error(nil)
 	switch {
 	case dir == nil:
@@ -150,7 +150,7 @@ func (v *view) read(d *folder, at place, known map[string]fs.DirEntry) error {
 		return err
 	}
 	defer f.Close()
-	if d.info, err = f.Stat(); err != nil {
+	if folder.info, err = f.Stat(); err != nil {
 		return err
 	}
 	entries, err := f.ReadDir(-1)

@@ -28,16 +28,16 @@ import (
 // Guest is the main function of the guest: it reads a plan from in, runs it, answers to out, and returns the exit
 // status. A kept guest repeats that with the next plan.
 func Guest(in io.Reader, out io.Writer) int {
-	ctx, w, e := context.Background(), worker.NewWriter(out), new(ready)
-	defer e.close(ctx)
+	ctx, writer, ready := context.Background(), worker.NewWriter(out), new(ready)
+	defer ready.close(ctx)
 	for calls := 1; ; calls++ {
-		p := new(plan)
-		err := worker.Read(in, p)
+		plan := new(plan)
+		err := worker.Read(in, plan)
 		if calls > 1 && errors.Is(err, io.EOF) {
 			return 0
 		}
 		if err == nil {
-			err = p.run(ctx, e, in, w)
+			err = plan.run(ctx, ready, in, writer)
 		}
 		kind, text := byte(worker.Exit), []byte{0, 0, 0, 0}
 		exit, exited := errors.AsType[*sys.ExitError](err)
@@ -51,19 +51,19 @@ func Guest(in io.Reader, out io.Writer) int {
 		default:
 			kind, text = worker.Refused, worker.Cut(err.Error())
 		}
-		write := w.Frame
-		if p.Kept {
-			write = w.Last
+		write := writer.Frame
+		if plan.Kept {
+			write = writer.Last
 		}
 		if write(kind, text) != nil {
 			return 1
 		}
-		if !p.Kept || kind != worker.Exit {
+		if !plan.Kept || kind != worker.Exit {
 			return 0
 		}
-		e.last.close(ctx)
-		if e.last = nil; calls > 1 { // a tool that was called twice will probably be called again
-			e.next = e.instance(ctx, p, w)
+		ready.last.close(ctx)
+		if ready.last = nil; calls > 1 { // a tool that was called twice will probably be called again
+			ready.next = ready.instance(ctx, plan, writer)
 		}
 	}
 }
@@ -137,8 +137,8 @@ func (e *ready) instantiate(ctx context.Context, i *instance, w *worker.Writer) 
 func (e *ready) close(ctx context.Context) { _ = closed(ctx, e.runtime) }
 
 // run runs a plan. All plans of a guest have the same module.
-func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *worker.Writer) error {
-	if e.compiled == nil {
+func (p *plan) run(ctx context.Context, ready *ready, in io.Reader, writer *worker.Writer) error {
+	if ready.compiled == nil {
 		module, err := os.ReadFile(p.Module)
 		if err != nil {
 			return err
@@ -148,27 +148,27 @@ func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *worker.Writer
 			r, _, err := p.compile(ctx, module, p.Cache)
 			return errors.Join(err, closed(ctx, r))
 		}
-		if err := e.make(ctx, p, module); err != nil {
+		if err := ready.make(ctx, p, module); err != nil {
 			return err
 		}
-		e.starts = starts(module)
+		ready.starts = starts(module)
 	}
 	if p.Kept {
 		in = bytes.NewReader(p.Input)
 	}
-	i := e.take(ctx, p)
+	i := ready.take(ctx, p)
 	var err error
 	// From here on the module's code may run.
 	if i != nil {
 		i.in = in
 	} else {
 		i = &instance{plan: p, view: newView(p), in: in}
-		if err = e.instantiate(ctx, i, w); err != nil {
+		if err = ready.instantiate(ctx, i, writer); err != nil {
 			i.view.close()
 			return &trap{err}
 		}
 	}
-	e.last = i // closed after the answer is sent
+	ready.last = i // closed after the answer is sent
 	if _, err = i.module.ExportedFunction("_start").Call(ctx); err != nil {
 		return &trap{err}
 	}
@@ -177,20 +177,20 @@ func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *worker.Writer
 
 // make compiles the module of a plan.
 func (e *ready) make(ctx context.Context, p *plan, module []byte) error {
-	r, compiled, err := p.compile(ctx, module, p.Cache)
+	runtime, compiled, err := p.compile(ctx, module, p.Cache)
 	if err != nil && p.Cache != "" {
 		// The cached code may be for another processor, or may have been removed meanwhile.
-		closed(ctx, r)
-		r, compiled, err = p.compile(ctx, module, "")
+		closed(ctx, runtime)
+		runtime, compiled, err = p.compile(ctx, module, "")
 	}
 	if err != nil {
-		return errors.Join(err, closed(ctx, r))
+		return errors.Join(err, closed(ctx, runtime))
 	}
-	e.runtime = r
-	if err := fits(ctx, r, compiled); err != nil {
+	e.runtime = runtime
+	if err := fits(ctx, runtime, compiled); err != nil {
 		return err
 	}
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, runtime); err != nil {
 		return err
 	}
 	e.compiled = compiled
@@ -221,12 +221,12 @@ func (p *plan) compile(ctx context.Context, module []byte, cache string) (wazero
 }
 
 // fits returns an error if a module needs an unsupported feature. None of its code has run yet.
-func fits(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) error {
-	start := m.ExportedFunctions()["_start"]
+func fits(ctx context.Context, r wazero.Runtime, compiledModule wazero.CompiledModule) error {
+	start := compiledModule.ExportedFunctions()["_start"]
 	if start == nil || len(start.ParamTypes())+len(start.ResultTypes()) > 0 {
 		return errors.New("the module is not a program: it has no function _start")
 	}
-	if len(m.ImportedMemories()) > 0 {
+	if len(compiledModule.ImportedMemories()) > 0 {
 		return errors.New("the module imports its memory, which is not supported")
 	}
 	host, err := wasi_snapshot_preview1.NewBuilder(r).Compile(ctx)
@@ -235,7 +235,7 @@ func fits(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) error 
 	}
 	defer host.Close(ctx)
 	has := host.ExportedFunctions()
-	for _, f := range m.ImportedFunctions() {
+	for _, f := range compiledModule.ImportedFunctions() {
 		from, name, _ := f.Import()
 		h := has[name]
 		if from != wasi_snapshot_preview1.ModuleName || h == nil || !same(f, h) {
@@ -250,11 +250,12 @@ func same(a, b api.FunctionDefinition) bool {
 }
 
 // config returns the module's arguments, variables, files, clock and randomness.
-func (p *plan) config(v *view) wazero.ModuleConfig {
-	c := wazero.NewModuleConfig().WithName("").WithArgs(append([]string{p.Name}, p.Args...)...).WithStartFunctions()
+func (p *plan) config(view *view) wazero.ModuleConfig {
+	moduleConfig := wazero.NewModuleConfig().WithName("").WithArgs(append([]string{p.Name},
+		p.Args...)...).WithStartFunctions()
 	for _, e := range p.Env {
 		name, value, _ := strings.Cut(e, "=")
-		c = c.WithEnv(name, value)
+		moduleConfig = moduleConfig.WithEnv(name, value)
 	}
 	if p.Pure {
 		clock := int64(-time.Millisecond)
@@ -266,16 +267,16 @@ func (p *plan) config(v *view) wazero.ModuleConfig {
 			t := tick()
 			return t / 1e9, int32(t % 1e9)
 		}
-		c = c.WithWalltime(wall, sys.ClockResolution(time.Millisecond)).
+		moduleConfig = moduleConfig.WithWalltime(wall, sys.ClockResolution(time.Millisecond)).
 			WithNanotime(tick, sys.ClockResolution(time.Millisecond)).WithNanosleep(func(n int64) {
 			clock += max(n, 0)
 		}).
 			WithRandSource(mathrand.NewChaCha8([32]byte{}))
 	} else {
-		c = c.WithSysWalltime().WithSysNanotime().WithSysNanosleep().WithRandSource(rand.Reader)
+		moduleConfig = moduleConfig.WithSysWalltime().WithSysNanotime().WithSysNanosleep().WithRandSource(rand.Reader)
 	}
-	if len(v.rules) > 0 {
-		c = c.WithFSConfig(wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(v, "/"))
+	if len(view.rules) > 0 {
+		moduleConfig = moduleConfig.WithFSConfig(wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(view, "/"))
 	}
-	return c
+	return moduleConfig
 }

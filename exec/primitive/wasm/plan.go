@@ -25,56 +25,58 @@ type plan struct {
 	Root   string   `json:"root,omitempty"`
 	Read   []string `json:"read,omitempty"`
 	Write  []string `json:"write,omitempty"`
+	Keep   []string `json:"keep,omitempty"`
 	Deny   []string `json:"deny,omitempty"`
 	Kept   bool     `json:"kept,omitempty"`  // another plan for the same module may follow
 	Input  []byte   `json:"input,omitempty"` // the module's input in a kept guest; otherwise it follows the plan
 }
 
 // planOf returns the plan of an action, and the module's input.
-func planOf(a *primitive.Action) (p *plan, input string, err error) {
+func planOf(action *primitive.Action) (made *plan, input string, err error) {
 	text := func(name string) string {
-		s, _ := a.Config[name].(string)
+		s, _ := action.Config[name].(string)
 		return s
 	}
-	p = &plan{Module: text("module"), Pure: a.Pure, Root: text("root"), Pages: maxPages}
-	if !filepath.IsAbs(p.Module) || !inside(p.Module, a.Own) {
+	made = &plan{Module: text("module"), Pure: action.Pure, Root: text("root"), Pages: maxPages}
+	if !filepath.IsAbs(made.Module) || !inside(made.Module, action.Own) {
 		return nil, "",
 			fmt.Errorf("config.module must be one of the tool's own files, like {tool_dir}/_module.wasm, not %q",
-				p.Module)
+				made.Module)
 	}
-	if p.Root != "" && (!filepath.IsAbs(p.Root) || filepath.Clean(p.Root) != p.Root) {
-		return nil, "", fmt.Errorf("config.root must be a clean absolute path, not %q", p.Root)
+	if made.Root != "" && (!filepath.IsAbs(made.Root) || filepath.Clean(made.Root) != made.Root) {
+		return nil, "", fmt.Errorf("config.root must be a clean absolute path, not %q", made.Root)
 	}
-	p.Name = filepath.Base(p.Module)
-	if p.Args, err = a.Args(); err != nil {
+	made.Name = filepath.Base(made.Module)
+	if made.Args, err = action.Args(); err != nil {
 		return nil, "", err
 	}
-	for i, arg := range p.Args {
+	for i, arg := range made.Args {
 		if strings.Contains(arg, "\x00") {
 			return nil, "", proc.BadArgument(fmt.Sprintf("argument %d", i+1), "contains a NUL byte")
 		}
 	}
-	vars, _ := a.Config["env"].(map[string]any)
+	vars, _ := action.Config["env"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		v, ok := vars[name].(string)
 		if !ok || name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(v, "\x00") {
 			return nil, "", proc.BadArgument(fmt.Sprintf("variable %.100q", name), "can't be passed")
 		}
-		p.Env = append(p.Env, name+"="+v)
+		made.Env = append(made.Env, name+"="+v)
 	}
-	p.Pages = uint32(min(a.Sandbox.Limits.OrDefaults().Memory/page, maxPages))
-	if p.Root != "" {
+	made.Pages = uint32(min(action.Sandbox.Limits.OrDefaults().Memory/page, maxPages))
+	if made.Root != "" {
 		near := func(list []string) (some []string) {
 			for _, at := range list {
-				if inside(at, p.Root) || inside(p.Root, at) {
+				if inside(at, made.Root) || inside(made.Root, at) {
 					some = append(some, at)
 				}
 			}
 			return some
 		}
-		p.Read, p.Write, p.Deny = near(a.Sandbox.Read), near(a.Sandbox.Write), near(a.Sandbox.Deny)
+		made.Read, made.Write = near(action.Sandbox.Read), near(action.Sandbox.Write)
+		made.Keep, made.Deny = near(action.Sandbox.Keep), near(action.Sandbox.Deny)
 	}
-	return p, text("input_data"), nil
+	return made, text("input_data"), nil
 }
 
 // inside reports whether a path is a directory or below it.

@@ -37,32 +37,33 @@ type view struct {
 }
 
 // newView opens the granted paths. It treats paths that it can't open as not granted.
-func newView(p *plan) *view {
-	v := &view{rules: map[string]*rule{}}
-	if p.Root == "" {
-		return v
+func newView(plan *plan) *view {
+	view := &view{rules: map[string]*rule{}}
+	if plan.Root == "" {
+		return view
 	}
 	var above *rule // the nearest rule for a directory that contains the root
 	length := 0
 	for _, l := range []struct {
 		mode  mode
 		paths []string
-	}{{readable, p.Read}, {writable, p.Write}, {denied, p.Deny}} {
+	}{{readable, plan.Read}, {writable, plan.Write}, {readable, plan.Keep}, {denied, plan.Deny}} {
 		for _, at := range l.paths {
-			if rel, err := filepath.Rel(p.Root, at); err == nil && filepath.IsLocal(rel) {
-				v.rules[filepath.ToSlash(rel)] = &rule{mode: l.mode, path: at}
-			} else if rel, err := filepath.Rel(at, p.Root); err == nil && filepath.IsLocal(rel) && len(at) >= length {
-				above, length = &rule{mode: l.mode, path: p.Root}, len(at)
+			if rel, err := filepath.Rel(plan.Root, at); err == nil && filepath.IsLocal(rel) {
+				view.rules[filepath.ToSlash(rel)] = &rule{mode: l.mode, path: at}
+			} else if rel, err := filepath.Rel(at, plan.Root); err == nil && filepath.IsLocal(rel) &&
+				len(at) >= length {
+				above, length = &rule{mode: l.mode, path: plan.Root}, len(at)
 			}
 		}
 	}
-	if v.rules["."] == nil && above != nil {
-		v.rules["."] = above
+	if view.rules["."] == nil && above != nil {
+		view.rules["."] = above
 	}
-	for _, r := range v.rules {
+	for _, r := range view.rules {
 		r.open()
 	}
-	return v
+	return view
 }
 
 func (r *rule) open() {
@@ -142,20 +143,20 @@ func (v *view) find(name string) (place, experimentalsys.Errno) {
 	if foreign || !fs.ValidPath(name) || !filepath.IsLocal(filepath.FromSlash(name)) {
 		return place{}, experimentalsys.EPERM
 	}
-	r, rest := v.rule(name)
+	rule, rest := v.rule(name)
 	switch {
-	case r.mode == denied && r.path == "":
+	case rule.mode == denied && rule.path == "":
 		return place{}, experimentalsys.ENOENT
-	case r.mode == denied:
+	case rule.mode == denied:
 		return place{}, experimentalsys.EACCES
-	case r.info == nil:
+	case rule.info == nil:
 		return place{}, experimentalsys.ENOENT
-	case r.root == nil && rest == "" && r.info.Mode().IsRegular():
-		return place{name: ".", rule: r, done: nothing}, 0
-	case r.root == nil:
+	case rule.root == nil && rest == "" && rule.info.Mode().IsRegular():
+		return place{name: ".", rule: rule, done: nothing}, 0
+	case rule.root == nil:
 		return place{}, experimentalsys.EACCES
 	}
-	at := place{dir: r.root, name: cmp.Or(path.Base(rest), "."), rule: r, done: nothing}
+	at := place{dir: rule.root, name: cmp.Or(path.Base(rest), "."), rule: rule, done: nothing}
 	for _, step := range strings.Split(path.Dir(cmp.Or(rest, ".")), "/") {
 		if step == "." {
 			break
@@ -403,28 +404,28 @@ func (v *view) OpenFile(name string, flag experimentalsys.Oflag, perm fs.FileMod
 	case writes && at.rule.mode != writable:
 		return nil, experimentalsys.EACCES
 	}
-	var f *os.File
+	var file *os.File
 	if at.dir == nil {
-		f, err = os.OpenFile(at.rule.path, access(flag), 0)
+		file, err = os.OpenFile(at.rule.path, access(flag), 0)
 	} else {
-		f, err = at.dir.OpenFile(at.name, access(flag), 0)
+		file, err = at.dir.OpenFile(at.name, access(flag), 0)
 	}
 	if err != nil {
 		return nil, errno(err)
 	}
 	// A link may have led to another file. Compare before truncating.
-	now, err := f.Stat()
+	now, err := file.Stat()
 	if err == nil && !os.SameFile(info, now) {
 		err = errLink
 	}
 	if err == nil && flag&experimentalsys.O_TRUNC != 0 {
-		err = f.Truncate(0)
+		err = file.Truncate(0)
 	}
 	if err != nil {
-		f.Close()
+		file.Close()
 		return nil, errno(err)
 	}
-	return opened(f, nil)
+	return opened(file, nil)
 }
 
 // access returns the system's flags for an access mode. They have no side effect of their own.

@@ -75,35 +75,35 @@ type held struct {
 // Take implements primitive.Keeper. The module's path contains the digest of all files of the chain, which were
 // verified before the guest began. So the guest has the right module, even if the file has changed since, and doesn't
 // read it again.
-func (w *Wasm) Take(a *primitive.Action) (release func(), ok bool) {
-	p, input, err := planOf(a)
+func (w *Wasm) Take(action *primitive.Action) (release func(), ok bool) {
+	plan, input, err := planOf(action)
 	if err != nil {
 		return nil, false // Run returns the error
 	}
 	w.mu.Lock()
-	m, known := w.modules[p.Module]
+	m, known := w.modules[plan.Module]
 	w.mu.Unlock()
 	if !known {
 		return nil, false
 	}
-	h := &held{spec: confine(a, p), plan: p, input: input}
-	if p.Cache = used(filepath.Join(w.Cache, m.key)); p.Cache == "" {
+	held := &held{spec: confine(action, plan), plan: plan, input: input}
+	if plan.Cache = used(filepath.Join(w.Cache, m.key)); plan.Cache == "" {
 		return nil, false
 	}
-	h.spec.Read = append(h.spec.Read, p.Cache)
-	if h.key = shared(a, h.spec, p); h.key != "" {
-		h.guest = w.pool().Take(h.key, h.spec.Read)
+	held.spec.Read = append(held.spec.Read, plan.Cache)
+	if held.key = shared(action, held.spec, plan); held.key != "" {
+		held.guest = w.pool().Take(held.key, held.spec.Read)
 	}
-	if h.guest == nil {
+	if held.guest == nil {
 		return nil, false
 	}
-	a.Kept = h
-	return h.guest.Release, true
+	action.Kept = held
+	return held.guest.Release, true
 }
 
 // Run implements primitive.Primitive.
-func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
-	if h, ok := a.Kept.(*held); ok {
+func (w *Wasm) Run(ctx context.Context, action *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	if h, ok := action.Kept.(*held); ok {
 		inner, stop := context.WithCancel(ctx)
 		defer stop()
 		output := answer.New(to, stop)
@@ -113,14 +113,14 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 		}
 		return result(output, e), nil
 	}
-	p, input, err := planOf(a)
+	plan, input, err := planOf(action)
 	if err != nil {
 		return nil, err
 	}
-	spec := confine(a, p)
+	spec := confine(action, plan)
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	compiled, err := w.compiled(inner, spec, p, stop)
+	compiled, err := w.compiled(inner, spec, plan, stop)
 	if err != nil {
 		return nil, err
 	}
@@ -130,15 +130,15 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 		return r, nil
 	}
 	spec.Limits = rest(spec.Limits, compiled)
-	if p.Cache != "" {
-		spec.Read = append(slices.Clone(spec.Read), p.Cache)
+	if plan.Cache != "" {
+		spec.Read = append(slices.Clone(spec.Read), plan.Cache)
 	}
 	output := answer.New(to, stop)
 	key := ""
-	if compiled == nil && a.Scratch != "" { // a call that compiles has less time left than its limit
-		key = shared(a, spec, p)
+	if compiled == nil && action.Scratch != "" { // a call that compiles has less time left than its limit
+		key = shared(action, spec, plan)
 	}
-	e, err := w.guest(inner, spec, p, input, output, stop, key, nil)
+	e, err := w.guest(inner, spec, plan, input, output, stop, key, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -164,16 +164,16 @@ func result(output *answer.Answer, e *worker.End) *primitive.Result {
 // shared returns the key of a guest that several calls may share, or "" for a call that needs a guest of its own.
 // That is a call that may write, since the limit on written bytes applies to the whole life of a guest, and a call
 // with a denied path inside a readable one.
-func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
-	if p.Cache == "" || len(s.Write) > 0 {
+func shared(action *primitive.Action, spec sandbox.Spec, plan *plan) string {
+	if plan.Cache == "" || len(spec.Write) > 0 {
 		return ""
 	}
-	for _, dir := range s.Read {
-		if slices.ContainsFunc(s.Deny, func(at string) bool { return inside(at, dir) }) {
+	for _, dir := range spec.Read {
+		if slices.ContainsFunc(spec.Deny, func(at string) bool { return inside(at, dir) }) {
 			return ""
 		}
 	}
-	s.Limits.Wall, s.Limits.Output = 0, 0 // each call has its own
+	spec.Limits.Wall, spec.Limits.Output = 0, 0 // each call has its own
 	key, err := json.Marshal(struct {
 		Sandbox             sandbox.Spec
 		Module, Cache, Root string
@@ -182,7 +182,8 @@ func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 		Share, Tool, Own    string
 		Links               []string
 		Pure, Stranger      bool
-	}{s, p.Module, p.Cache, p.Root, p.Read, p.Deny, p.Pages, a.Share, a.Tool, a.Own, a.Links, a.Pure, a.Stranger})
+	}{spec, plan.Module, plan.Cache, plan.Root, plan.Read, plan.Deny, plan.Pages, action.Share, action.Tool,
+		action.Own, action.Links, action.Pure, action.Stranger})
 	if err != nil {
 		return ""
 	}
@@ -191,27 +192,30 @@ func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 
 // guest runs a plan in a guest, and returns an End with the module's exit status. With a key the guest may be a kept
 // one, which is kept again if the module ended by itself.
-func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(),
-	key string, taken *worker.Taken) (e *worker.End, err error) {
-	c := worker.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop,
+func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, plan *plan, input string, output *answer.Answer, stop func(),
+	key string, taken *worker.Taken) (end *worker.End, err error) {
+	c := worker.Call{Sandbox: s, Request: plan, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop,
 		Taken: taken}
 	if key != "" {
-		p.Kept, p.Input, c.Input = true, []byte(input), ""
-		e, err = w.pool().Run(ctx, c, key, func(e *worker.End) bool { return e.Kind == worker.Exit && e.Ended == "" })
+		plan.Kept, plan.Input, c.Input = true, []byte(input), ""
+		end, err = w.pool().Run(ctx, c, key, func(e *worker.End) bool {
+			return e.Kind == worker.Exit &&
+				e.Ended == ""
+		})
 	} else {
 		host := w.host()
-		e, err = host.Run(ctx, c)
+		end, err = host.Run(ctx, c)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("can't run %q: %w", filepath.Base(p.Module), err)
+		return nil, fmt.Errorf("can't run %q: %w", filepath.Base(plan.Module), err)
 	}
 	switch {
-	case e.Kind == worker.Exit:
-		e.Exit.Code, e.Exit.Signal = int(binary.BigEndian.Uint32(e.Text)), ""
-	case e.Kind == worker.Trap, e.Broken != "":
-		e.Exit.Code = -1
+	case end.Kind == worker.Exit:
+		end.Exit.Code, end.Exit.Signal = int(binary.BigEndian.Uint32(end.Text)), ""
+	case end.Kind == worker.Trap, end.Broken != "":
+		end.Exit.Code = -1
 	}
-	return e, nil
+	return end, nil
 }
 
 // failure returns why a module trapped or its guest broke; "" if it exited or a limit ended it.
@@ -223,9 +227,9 @@ func failure(e *worker.End) string {
 }
 
 // rest returns the limits that are left after compiling.
-func rest(l sandbox.Limits, compiled *worker.End) sandbox.Limits {
+func rest(limits sandbox.Limits, compiled *worker.End) sandbox.Limits {
 	if compiled == nil {
-		return l
+		return limits
 	}
 	left := func(limit time.Duration, used int64) time.Duration {
 		if limit <= 0 {
@@ -233,18 +237,18 @@ func rest(l sandbox.Limits, compiled *worker.End) sandbox.Limits {
 		}
 		return max(limit-time.Duration(used)*time.Millisecond, time.Millisecond)
 	}
-	l.Wall, l.CPU = left(l.Wall, compiled.Usage["wall_ms"]), left(l.CPU, compiled.Usage["cpu_ms"])
-	return l
+	limits.Wall, limits.CPU = left(limits.Wall, compiled.Usage["wall_ms"]), left(limits.CPU, compiled.Usage["cpu_ms"])
+	return limits
 }
 
 // readModule copies a module to a hash.
 func readModule(path string, to io.Writer) error {
-	f, err := os.Open(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	defer file.Close()
+	info, err := file.Stat()
 	switch {
 	case err != nil:
 		return err
@@ -254,6 +258,6 @@ func readModule(path string, to io.Writer) error {
 		return fmt.Errorf("the module %q has %d bytes; at most %d are allowed", filepath.Base(path), info.Size(),
 			MaxModule)
 	}
-	_, err = io.Copy(to, f)
+	_, err = io.Copy(to, file)
 	return err
 }

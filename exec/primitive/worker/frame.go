@@ -54,7 +54,7 @@ func Read(in io.Reader, request any) error {
 	return json.Unmarshal(text, request)
 }
 
-// A Writer writes frames. It may be used by many goroutines.
+// A Writer writes frames. It is safe for concurrent use.
 type Writer struct {
 	mu sync.Mutex
 	to io.Writer
@@ -126,11 +126,11 @@ type reader struct {
 	text     []byte
 }
 
-func (r *reader) Write(b []byte) (int, error) {
+func (r *reader) Write(data []byte) (int, error) {
 	if r.err != nil {
-		return len(b), nil // the guest is being stopped
+		return len(data), nil // the guest is being stopped
 	}
-	r.rest = append(r.rest, b...)
+	r.rest = append(r.rest, data...)
 	rest := r.rest
 	for len(rest) >= 5 && r.err == nil {
 		n := int(binary.BigEndian.Uint32(rest[1:]))
@@ -152,19 +152,23 @@ func (r *reader) Write(b []byte) (int, error) {
 	if r.err != nil {
 		r.stop()
 	}
-	return len(b), nil
+	return len(data), nil
 }
 
-func (r *reader) frame(kind byte, b []byte) {
+// clean reports whether the guest has ended its answer and said what it used, and has written nothing else: the rest
+// of a frame that it began now would be read as the next call's.
+func (r *reader) clean() bool { return r.err == nil && len(r.rest) == 0 && r.used }
+
+func (r *reader) frame(kind byte, data []byte) {
 	to, count := r.out, &r.counts[0]
 	switch kind {
 	case Used:
-		if len(b) != 16 {
+		if len(data) != 16 {
 			r.err = errFrame
 			return
 		}
 		at := func(b []byte) int64 { return int64(min(binary.BigEndian.Uint64(b), 1<<50)) }
-		r.used, r.cpu, r.rss = true, at(b), at(b[8:])
+		r.used, r.cpu, r.rss = true, at(data), at(data[8:])
 		return
 	case Out:
 	case Err:
@@ -173,7 +177,7 @@ func (r *reader) frame(kind byte, b []byte) {
 		to = io.Discard
 		fallthrough
 	case Exit, Trap, Refused:
-		if r.kind, r.text = kind, append([]byte(nil), b...); kind == Exit && len(b) != 4 {
+		if r.kind, r.text = kind, append([]byte(nil), data...); kind == Exit && len(data) != 4 {
 			r.err = errFrame
 		}
 		if kind != Value {
@@ -183,13 +187,13 @@ func (r *reader) frame(kind byte, b []byte) {
 		r.err = errFrame
 		return
 	}
-	*count += int64(len(b))
-	pass := b[:min(int64(len(b)), r.left)]
+	*count += int64(len(data))
+	pass := data[:min(int64(len(data)), r.left)]
 	r.left -= int64(len(pass))
 	if len(pass) > 0 {
 		to.Write(pass)
 	}
-	if len(pass) < len(b) {
+	if len(pass) < len(data) {
 		r.err = errOutput
 	}
 }

@@ -53,6 +53,34 @@ func host(t *testing.T) *Host {
 	return &Host{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), guestWord}}
 }
 
+// TestKeep: a guest gets another call only after a whole answer with its usage and nothing behind it, so that what it
+// wrote in one call never counts in the next; one that writes outside of a call is stopped.
+func TestKeep(t *testing.T) {
+	used := append([]byte{Used, 0, 0, 0, 16}, make([]byte, 16)...)
+	answer := []byte{Value, 0, 0, 0, 1, '1'}
+	for name, c := range map[string]struct {
+		written []byte
+		want    bool
+	}{
+		"an answer":        {slices.Concat(used, answer), true},
+		"without usage":    {answer, false},
+		"half a frame":     {slices.Concat(used, answer, []byte{Value, 0}), false},
+		"another answer":   {slices.Concat(used, answer, answer), false},
+		"an unknown frame": {slices.Concat(used, []byte{'?', 0, 0, 0, 0}), false},
+	} {
+		r := &reader{out: io.Discard, errs: io.Discard, left: 100, stop: func() {}}
+		r.Write(c.written)
+		if r.clean() != c.want {
+			t.Errorf("%s: %v", name, r.clean())
+		}
+	}
+	stopped := false
+	k := &kept{stop: func() { stopped = true }}
+	if k.Write(answer); !stopped {
+		t.Error("it wrote outside of a call")
+	}
+}
+
 // TestRun: what a guest prints, and how it ends.
 func TestRun(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ const (
 
 // A Pool makes calls in guests, and keeps a guest for the next call with the same key. A guest makes one call at a
 // time. A pool ends a guest after a cancelled call or a limit, when the guest has used much of its lifetime limits,
-// when a file of its sandbox was replaced, and after a minute without a call. It is safe for many goroutines.
+// when a file of its sandbox was replaced, and after a minute without a call. It is safe for concurrent use.
 type Pool struct {
 	Host
 
@@ -42,29 +42,29 @@ var errClosed = errors.New("the program is ending")
 // Run makes a call, as Host.Run does. Calls with the same key share a guest, so the key must determine the whole
 // sandbox except for the limits on time and output. When the call has ended, keep decides whether the guest may make
 // another.
-func (p *Pool) Run(ctx context.Context, c Call, key string, keep func(*End) bool) (*End, error) {
+func (p *Pool) Run(ctx context.Context, call Call, key string, keep func(*End) bool) (*End, error) {
 	if len(p.Self) == 0 {
-		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level,
+		return nil, &sandbox.UnavailableError{Level: call.Sandbox.Level,
 			Missing: []string{"a child process: missing in this program"}}
 	}
-	head, err := appendRequest(nil, c.Request)
+	head, err := appendRequest(nil, call.Request)
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	spec := c.Sandbox
+	spec := call.Sandbox
 	spec.Limits = spec.Limits.OrDefaults()
-	k := c.Taken.guest()
+	k := call.Taken.guest()
 	if k == nil {
-		if k, err = p.take(key, spec, c.Dir); err != nil {
+		if k, err = p.take(key, spec, call.Dir); err != nil {
 			return nil, err
 		}
 	}
-	r := &reader{out: c.Out, errs: c.Errs, left: spec.Limits.Output, stop: func() {}}
+	r := &reader{out: call.Out, errs: call.Errs, left: spec.Limits.Output, stop: func() {}}
 	e, err := k.call(ctx, head, r, spec.Limits.Wall)
-	if err == nil && r.err == nil && len(r.rest) == 0 && r.used && k.fresh(spec.Limits) && keep(e) {
+	if err == nil && r.clean() && k.fresh(spec.Limits) && keep(e) {
 		p.give(k)
 	} else {
 		p.end(k, 0)
@@ -302,22 +302,22 @@ func (k *kept) fresh(l sandbox.Limits) bool {
 }
 
 // Write receives the output of the guest.
-func (k *kept) Write(b []byte) (int, error) {
+func (k *kept) Write(data []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.reader
 	if r == nil { // output outside of a call
 		k.stop()
-		return len(b), nil
+		return len(data), nil
 	}
-	r.Write(b)
+	r.Write(data)
 	if r.kind != 0 || r.err != nil {
 		select {
 		case k.answered <- struct{}{}:
 		default:
 		}
 	}
-	return len(b), nil
+	return len(data), nil
 }
 
 // finish reports whether the guest has ended the call, and if so detaches its reader.
@@ -338,10 +338,10 @@ func (k *kept) listen(r *reader) {
 }
 
 // call makes a call in the guest.
-func (k *kept) call(ctx context.Context, head []byte, r *reader, wall time.Duration) (*End, error) {
+func (k *kept) call(ctx context.Context, head []byte, reader *reader, wall time.Duration) (*End, error) {
 	began, first := time.Now(), k.calls == 0
 	k.calls++
-	k.listen(r)
+	k.listen(reader)
 	wrote := make(chan struct{})
 	go func() {
 		k.to.Write(head) // if it fails, the guest has ended
@@ -358,7 +358,7 @@ func (k *kept) call(ctx context.Context, head []byte, r *reader, wall time.Durat
 	case <-ctx.Done():
 		ended = "cancelled"
 	}
-	if ended != "" || !k.finish(r) {
+	if ended != "" || !k.finish(reader) {
 		k.stop()
 		<-k.over
 	}
@@ -366,25 +366,25 @@ func (k *kept) call(ctx context.Context, head []byte, r *reader, wall time.Durat
 	<-wrote
 	late.Stop()
 	k.listen(nil)
-	o := &sandbox.Ending{Ended: ended, Usage: map[string]int64{}}
+	ending := &sandbox.Ending{Ended: ended, Usage: map[string]int64{}}
 	if !k.alive() {
 		if k.outcome == nil && first {
 			return nil, k.err
 		}
 		if k.outcome != nil {
-			*o = *k.outcome
-			if ended != "" || o.Ended == "cancelled" {
-				o.Ended = ended // this call stopped the guest
+			*ending = *k.outcome
+			if ended != "" || ending.Ended == "cancelled" {
+				ending.Ended = ended // this call stopped the guest
 			}
 		}
 	}
 	k.mu.Lock()
-	o.Level, o.Enforced = k.level, k.enforced
+	ending.Level, ending.Enforced = k.level, k.enforced
 	k.mu.Unlock()
-	if r.used || !first {
-		o.Usage = map[string]int64{"written": 0, "cpu_ms": max(0, r.cpu-k.cpu), "max_rss": r.rss}
+	if reader.used || !first {
+		ending.Usage = map[string]int64{"written": 0, "cpu_ms": max(0, reader.cpu-k.cpu), "max_rss": reader.rss}
 	}
-	o.Usage["wall_ms"] = time.Since(began).Milliseconds()
-	k.cpu, k.rss = r.cpu, r.rss
-	return r.end(o, k.complaint.String())
+	ending.Usage["wall_ms"] = time.Since(began).Milliseconds()
+	k.cpu, k.rss = reader.cpu, reader.rss
+	return reader.end(ending, k.complaint.String())
 }

@@ -67,53 +67,53 @@ type End struct {
 const maxComplaint = 64 << 10
 
 // Run makes a call in a new guest, and returns when the guest has ended. An error means that nothing happened.
-func (h *Host) Run(ctx context.Context, c Call) (*End, error) {
+func (h *Host) Run(ctx context.Context, call Call) (*End, error) {
 	if len(h.Self) == 0 {
-		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level,
+		return nil, &sandbox.UnavailableError{Level: call.Sandbox.Level,
 			Missing: []string{"a child process: missing in this program"}}
 	}
-	head, err := appendRequest(nil, c.Request)
+	head, err := appendRequest(nil, call.Request)
 	if err != nil {
 		return nil, err
 	}
-	spec := c.Sandbox
+	spec := call.Sandbox
 	spec.Most, spec.Network = true, sandbox.Network{}
 	spec.Limits = spec.Limits.OrDefaults()
-	r := &reader{out: c.Out, errs: c.Errs, left: spec.Limits.Output, stop: c.Stop}
+	reader := &reader{out: call.Out, errs: call.Errs, left: spec.Limits.Output, stop: call.Stop}
 	// A frame with one byte of output has six bytes.
 	spec.Limits.Output = 8*spec.Limits.Output + 1<<20
 	complaint := &proc.Head{Room: maxComplaint}
 	o, err := h.Machine.Run(ctx, spec, proc.Command{
-		Path: h.Self[0], Args: h.Self[1:], Env: h.Env, Dir: c.Dir,
-		Stdin: io.MultiReader(bytes.NewReader(head), strings.NewReader(c.Input)), Stdout: r, Stderr: complaint,
+		Path: h.Self[0], Args: h.Self[1:], Env: h.Env, Dir: call.Dir,
+		Stdin: io.MultiReader(bytes.NewReader(head), strings.NewReader(call.Input)), Stdout: reader, Stderr: complaint,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return r.end(o, complaint.String())
+	return reader.end(o, complaint.String())
 }
 
 // end is how a call ended whose guest has ended, or has answered.
-func (r *reader) end(o *sandbox.Ending, complaint string) (*End, error) {
-	e := &End{Ending: *o, Kind: r.kind, Text: r.text}
-	e.Usage["stdout_bytes"], e.Usage["stderr_bytes"] = r.counts[0], r.counts[1]
+func (r *reader) end(ending *sandbox.Ending, complaint string) (*End, error) {
+	end := &End{Ending: *ending, Kind: r.kind, Text: r.text}
+	end.Usage["stdout_bytes"], end.Usage["stderr_bytes"] = r.counts[0], r.counts[1]
 	switch {
 	case errors.Is(r.err, errOutput):
-		e.Ended = "output"
+		end.Ended = "output"
 	case r.err != nil:
-		e.Ended, e.Kind, e.Text, e.Broken = "", 0, nil, r.err.Error()
-	case r.kind == Refused && o.Ended == "":
+		end.Ended, end.Kind, end.Text, end.Broken = "", 0, nil, r.err.Error()
+	case r.kind == Refused && ending.Ended == "":
 		return nil, errors.New(string(r.text))
 	case r.kind != 0 && r.kind != Refused:
-		e.Ended = "" // the code ended before the limit did
-	case o.Ended == "":
+		end.Ended = "" // the code ended before the limit did
+	case ending.Ended == "":
 		text, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(complaint, "\ufffd")), "\n\n") // stacks follow
-		e.Broken = "the guest ended without an answer: " + text
+		end.Broken = "the guest ended without an answer: " + text
 		if OutOfMemory(complaint) {
-			e.Ended = "memory"
+			end.Ended = "memory"
 		}
 	}
-	return e, nil
+	return end, nil
 }
 
 // OutOfMemory reports whether a Go program ended because it couldn't get memory, or because its stack was too deep.
@@ -121,7 +121,7 @@ func (r *reader) end(o *sandbox.Ending, complaint string) (*End, error) {
 // queue.
 func OutOfMemory(complaint string) bool {
 	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds",
-		"stack overflow", "runtime.(*spanQueue)."},
+		"failed to create new OS thread", "stack overflow", "runtime.(*spanQueue)."},
 		func(words string) bool { return strings.Contains(complaint, words) })
 }
 

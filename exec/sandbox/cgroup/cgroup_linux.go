@@ -95,24 +95,24 @@ func newGroup2(root, own string, memory int64, processes int) (*Group, error) {
 
 // newGroup1 creates groups of version 1.
 func newGroup1(root string, own map[string]string, memory int64, processes int) (*Group, error) {
-	g := &Group{Version: "v1", Bounds: []string{"memory", "pids"}}
+	group := &Group{Version: "v1", Bounds: []string{"memory", "pids"}}
 	bytes := strconv.FormatInt(memory, 10)
 	files := [][]file{
 		{{"memory.limit_in_bytes", bytes, false}, {"memory.memsw.limit_in_bytes", bytes, true}},
 		{{"pids.max", strconv.Itoa(processes), false}},
 	}
-	for i, controller := range g.Bounds {
+	for i, controller := range group.Bounds {
 		at, ok := own[controller]
 		err := errors.New("not mounted")
 		if ok {
-			err = g.add(filepath.Join(root, controller, at), "tasks", files[i]...)
+			err = group.add(filepath.Join(root, controller, at), "tasks", files[i]...)
 		}
 		if err != nil {
-			g.Close()
+			group.Close()
 			return nil, fmt.Errorf("version 1, %s: %w", controller, err)
 		}
 	}
-	return g, nil
+	return group, nil
 }
 
 // add creates a directory in a group, writes its files and opens its list. In version 1 the list is "tasks", by
@@ -198,19 +198,19 @@ type Usage struct {
 }
 
 // Used returns the usage so far.
-func (g *Group) Used() (u Usage) {
+func (g *Group) Used() (usage Usage) {
 	if g == nil {
-		return u
+		return usage
 	}
 	for _, dir := range g.dirs {
 		for _, name := range []string{"memory.peak", "memory.max_usage_in_bytes"} {
-			u.Memory = max(u.Memory, number(dir, name, ""))
+			usage.Memory = max(usage.Memory, number(dir, name, ""))
 		}
-		u.OutOfMemory = u.OutOfMemory || number(dir, "memory.events", "oom_kill ") > 0 ||
+		usage.OutOfMemory = usage.OutOfMemory || number(dir, "memory.events", "oom_kill ") > 0 ||
 			number(dir, "memory.oom_control", "oom_kill ") > 0
-		u.TooMany = u.TooMany || number(dir, "pids.events", "max ") > 0
+		usage.TooMany = usage.TooMany || number(dir, "pids.events", "max ") > 0
 	}
-	return u
+	return usage
 }
 
 // number returns the number after a name at the beginning of a line, or 0.

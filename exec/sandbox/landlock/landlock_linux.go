@@ -53,16 +53,17 @@ func handled(version int) uint64 {
 	return rights
 }
 
-// writeRights returns all rights but those over devices.
-func writeRights(version int) uint64 {
+// WriteRights returns all rights but those over devices.
+func WriteRights(version int) uint64 {
 	return handled(version) &^ (unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 }
 
 // A Rule allows reading and executing, or also writing, a path and everything below it.
 type Rule struct {
-	Path  []byte
-	Write bool
+	Path   []byte
+	Write  bool
+	NoExec bool // nothing there may be executed
 	// System marks a path that exists on most systems: it may be missing, or a link.
 	System bool
 }
@@ -115,22 +116,25 @@ func NewRuleset(version int, rules []Rule, program *os.File, tcp bool) (set *os.
 	return set, nil
 }
 
-func allowPath(set *os.File, version int, r Rule) error {
+func allowPath(set *os.File, version int, rule Rule) error {
 	open := openPath
-	if r.System {
+	if rule.System {
 		open = openLink
 	}
-	fd, err := open(string(r.Path))
-	if r.System && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES)) {
+	fd, err := open(string(rule.Path))
+	if rule.System && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES)) {
 		return nil
 	}
 	if err != nil {
-		return &os.PathError{Op: "open", Path: string(r.Path), Err: err}
+		return &os.PathError{Op: "open", Path: string(rule.Path), Err: err}
 	}
 	defer unix.Close(fd)
 	rights := uint64(ReadRights)
-	if r.Write {
-		rights = writeRights(version)
+	if rule.Write {
+		rights = WriteRights(version)
+	}
+	if rule.NoExec {
+		rights &^= unix.LANDLOCK_ACCESS_FS_EXECUTE
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
@@ -140,7 +144,7 @@ func allowPath(set *os.File, version int, r Rule) error {
 		err = allow(set, fd, rights)
 	}
 	if err != nil {
-		return &os.PathError{Op: "landlock rule", Path: string(r.Path), Err: err}
+		return &os.PathError{Op: "landlock rule", Path: string(rule.Path), Err: err}
 	}
 	return nil
 }

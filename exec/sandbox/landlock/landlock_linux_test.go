@@ -13,10 +13,10 @@ import (
 func TestHandled(t *testing.T) {
 	for version, want := range map[int]uint64{1: 0x1fff, 2: 0x3fff, 3: 0x7fff, 4: 0x7fff, 5: 0xffff, 6: 0xffff,
 		7: 0xffff, 99: 0xffff} {
-		if got := handled(version); got != want || writeRights(version)&^want != 0 ||
-			writeRights(version)&(unix.LANDLOCK_ACCESS_FS_MAKE_CHAR|unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK|
+		if got := handled(version); got != want || WriteRights(version)&^want != 0 ||
+			WriteRights(version)&(unix.LANDLOCK_ACCESS_FS_MAKE_CHAR|unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK|
 				unix.LANDLOCK_ACCESS_FS_IOCTL_DEV) != 0 {
-			t.Errorf("%d: %#x, want %#x; to write %#x", version, got, want, writeRights(version))
+			t.Errorf("%d: %#x, want %#x; to write %#x", version, got, want, WriteRights(version))
 		}
 	}
 	now, err := Version()

@@ -96,36 +96,36 @@ func (p *Proxy) Close() (denied []string) {
 }
 
 // handle serves one request per connection, because the next request could name another host.
-func (p *Proxy) handle(c net.Conn) {
-	defer c.Close()
-	defer context.AfterFunc(p.ctx, func() { c.Close() })()
-	_ = c.SetReadDeadline(time.Now().Add(headTime))
-	limited := &io.LimitedReader{R: c, N: maxHead}
-	r := bufio.NewReader(limited)
-	request, host, port, err := readRequest(r)
+func (p *Proxy) handle(conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(p.ctx, func() { conn.Close() })()
+	_ = conn.SetReadDeadline(time.Now().Add(headTime))
+	limited := &io.LimitedReader{R: conn, N: maxHead}
+	reader := bufio.NewReader(limited)
+	request, host, port, err := readRequest(reader)
 	if err != nil {
-		refuse(c, "400 Bad Request", err)
+		refuse(conn, "400 Bad Request", err)
 		return
 	}
-	_ = c.SetReadDeadline(time.Time{})
+	_ = conn.SetReadDeadline(time.Time{})
 	limited.N = 1 << 62
 	server, err := p.dial(host, port)
 	if err != nil {
-		refuse(c, "403 Forbidden", err)
+		refuse(conn, "403 Forbidden", err)
 		return
 	}
 	defer server.Close()
 	defer context.AfterFunc(p.ctx, func() { server.Close() })()
 	var both sync.WaitGroup
 	if request.Method == http.MethodConnect {
-		if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 			return
 		}
-		both.Go(func() { relay(server, r) })
+		both.Go(func() { relay(server, reader) })
 	} else {
 		both.Go(func() { _ = request.Write(server) })
 	}
-	relay(c, server)
+	relay(conn, server)
 	both.Wait()
 }
 
@@ -148,28 +148,28 @@ func refuse(c net.Conn, status string, err error) {
 
 // readRequest reads a request and returns its server. Except for CONNECT, the request is ready to be written to the
 // server.
-func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error) {
-	if q, err = http.ReadRequest(r); err != nil {
+func readRequest(r *bufio.Reader) (request *http.Request, host, port string, err error) {
+	if request, err = http.ReadRequest(r); err != nil {
 		return nil, "", "", err
 	}
-	if q.Method == http.MethodConnect {
-		host, port, err = net.SplitHostPort(q.RequestURI)
+	if request.Method == http.MethodConnect {
+		host, port, err = net.SplitHostPort(request.RequestURI)
 	} else {
-		if q.URL.Scheme != "http" || q.URL.Host == "" || q.URL.User != nil {
+		if request.URL.Scheme != "http" || request.URL.Host == "" || request.URL.User != nil {
 			return nil, "", "", errors.New("expected a request for http://HOST/PATH or CONNECT")
 		}
-		host, port = q.URL.Hostname(), q.URL.Port()
+		host, port = request.URL.Hostname(), request.URL.Port()
 		if port == "" {
 			port = "80"
 		}
 		// The server gets the granted name, and no header that concerns only the program and this proxy.
-		q.Host, q.Close = q.URL.Host, true
+		request.Host, request.Close = request.URL.Host, true
 		for _, name := range []string{"Connection", "Proxy-Connection", "Proxy-Authorization", "Keep-Alive",
 			"Upgrade"} {
-			q.Header.Del(name)
+			request.Header.Del(name)
 		}
-		if q.Header.Get("User-Agent") == "" {
-			q.Header.Set("User-Agent", "") // else Write adds Go's
+		if request.Header.Get("User-Agent") == "" {
+			request.Header.Set("User-Agent", "") // else Write adds Go's
 		}
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
@@ -179,7 +179,7 @@ func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error
 		port == "") {
 		err = errors.New("no host and port")
 	}
-	return q, host, port, err
+	return request, host, port, err
 }
 
 // dial connects to a granted host.
@@ -199,7 +199,9 @@ func (p *Proxy) dial(host, port string) (net.Conn, error) {
 	err = fmt.Errorf("%s has no address", host)
 	for _, a := range addresses {
 		if a = a.Unmap(); isNear(a) {
-			p.deny(fmt.Sprintf("%s, which resolves to %s on this machine or its link", at, a))
+			p.deny(fmt.Sprintf(
+				"%s, which resolves to %s on this machine or its link: only \"network:%s\" reaches that", at, a,
+				net.JoinHostPort(a.String(), port)))
 			err = fmt.Errorf("%s resolves to %s, which is this machine or its link", host, a)
 			continue
 		}

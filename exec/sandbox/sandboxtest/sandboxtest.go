@@ -95,15 +95,15 @@ func Alive(file, mark string) (list []string) {
 // Listen listens on this machine. reached reports whether there was a connection.
 func Listen(t testing.TB) (address string, reached func() bool) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { listener.Close() })
 	var came atomic.Int64
 	go func() {
 		for {
-			c, err := l.Accept()
+			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
@@ -112,9 +112,9 @@ func Listen(t testing.TB) (address string, reached func() bool) {
 		}
 	}()
 	own := int64(0)
-	return l.Addr().String(), func() bool {
+	return listener.Addr().String(), func() bool {
 		// The listener accepts earlier connections first, and this one once its end is seen.
-		c, err := net.DialTimeout("tcp", l.Addr().String(), 5*time.Second)
+		c, err := net.DialTimeout("tcp", listener.Addr().String(), 5*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,102 +124,102 @@ func (a *assembler) unless(k uint32, then func()) {
 }
 
 // Filter assembles a filter. It compares 32 bits, because the kernel uses no more of the arguments that it checks.
-func Filter(p Policy) []unix.SockFilter {
-	a := &assembler{}
+func Filter(policy Policy) []unix.SockFilter {
+	assembler := &assembler{}
 	eperm, eacces, enosys := fail(unix.EPERM), fail(unix.EACCES), fail(unix.ENOSYS)
-	a.load(atArch)
-	a.unless(auditArch, func() { a.ret(kill) })
-	a.load(atNumber)
-	foreign(a)
+	assembler.load(atArch)
+	assembler.unless(auditArch, func() { assembler.ret(kill) })
+	assembler.load(atNumber)
+	foreign(assembler)
 	// A call newer than this list could do anything. Programs handle missing calls.
-	a.when(unix.BPF_JGT, lastCall, func() { a.ret(enosys) })
+	assembler.when(unix.BPF_JGT, lastCall, func() { assembler.ret(enosys) })
 	// The flags are behind a pointer. The C library falls back to clone.
-	a.when(unix.BPF_JEQ, unix.SYS_CLONE3, func() { a.ret(enosys) })
-	a.when(unix.BPF_JEQ, unix.SYS_CLONE, func() {
-		a.load(atArg(0))
-		a.when(unix.BPF_JSET, newNamespaces, func() { a.ret(eperm) })
-		a.ret(allow)
+	assembler.when(unix.BPF_JEQ, unix.SYS_CLONE3, func() { assembler.ret(enosys) })
+	assembler.when(unix.BPF_JEQ, unix.SYS_CLONE, func() {
+		assembler.load(atArg(0))
+		assembler.when(unix.BPF_JSET, newNamespaces, func() { assembler.ret(eperm) })
+		assembler.ret(allow)
 	})
-	a.when(unix.BPF_JEQ, unix.SYS_SOCKET, func() {
-		if p.Inet {
-			a.load(atArg(1))
-			a.mask(0xf)
-			a.when(unix.BPF_JEQ, unix.SOCK_STREAM, func() { families(a) })
-			if p.Datagram {
-				a.when(unix.BPF_JEQ, unix.SOCK_DGRAM, func() { families(a) })
+	assembler.when(unix.BPF_JEQ, unix.SYS_SOCKET, func() {
+		if policy.Inet {
+			assembler.load(atArg(1))
+			assembler.mask(0xf)
+			assembler.when(unix.BPF_JEQ, unix.SOCK_STREAM, func() { families(assembler) })
+			if policy.Datagram {
+				assembler.when(unix.BPF_JEQ, unix.SOCK_DGRAM, func() { families(assembler) })
 			}
 		}
-		a.ret(eacces)
+		assembler.ret(eacces)
 	})
 	// A datagram socket of a pair can be reconnected to any path, so only streams are allowed.
-	a.when(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, func() {
-		a.load(atArg(0))
-		a.unless(unix.AF_UNIX, func() { a.ret(eacces) })
-		a.load(atArg(1))
-		a.mask(0xf)
-		a.when(unix.BPF_JEQ, unix.SOCK_DGRAM, func() { a.ret(eacces) })
-		a.when(unix.BPF_JEQ, unix.SOCK_RAW, func() { a.ret(eacces) })
-		a.ret(allow)
+	assembler.when(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, func() {
+		assembler.load(atArg(0))
+		assembler.unless(unix.AF_UNIX, func() { assembler.ret(eacces) })
+		assembler.load(atArg(1))
+		assembler.mask(0xf)
+		assembler.when(unix.BPF_JEQ, unix.SOCK_DGRAM, func() { assembler.ret(eacces) })
+		assembler.when(unix.BPF_JEQ, unix.SOCK_RAW, func() { assembler.ret(eacces) })
+		assembler.ret(allow)
 	})
-	// These type into the terminal that started rye, or take it over.
-	a.when(unix.BPF_JEQ, unix.SYS_IOCTL, func() {
-		a.load(atArg(1))
-		for _, c := range []uint32{unix.TIOCSTI, tioclinux, unix.TIOCSETD, unix.TIOCSCTTY} {
-			a.when(unix.BPF_JEQ, c, func() { a.ret(eperm) })
+	// The first ones type into the terminal that started rye, or take it over.
+	assembler.when(unix.BPF_JEQ, unix.SYS_IOCTL, func() {
+		assembler.load(atArg(1))
+		for _, c := range append([]uint32{unix.TIOCSTI, tioclinux, unix.TIOCSETD, unix.TIOCSCTTY}, namers...) {
+			assembler.when(unix.BPF_JEQ, c, func() { assembler.ret(eperm) })
 		}
-		a.ret(allow)
+		assembler.ret(allow)
 	})
 	for _, m := range slices.Concat(modes, modesHere) {
-		a.when(unix.BPF_JEQ, m.call, func() {
+		assembler.when(unix.BPF_JEQ, m.call, func() {
 			check := func() {
-				a.load(atArg(m.mode))
-				a.when(unix.BPF_JSET, setID, func() { a.ret(eperm) })
+				assembler.load(atArg(m.mode))
+				assembler.when(unix.BPF_JSET, setID, func() { assembler.ret(eperm) })
 			}
 			if m.flags == noFlags {
 				check()
 			} else {
-				a.load(atArg(m.flags))
-				a.when(unix.BPF_JSET, makes, check)
+				assembler.load(atArg(m.flags))
+				assembler.when(unix.BPF_JSET, makes, check)
 			}
-			a.load(atNumber)
+			assembler.load(atNumber)
 		})
 	}
 	// The mode is behind a pointer. Programs fall back to openat.
-	a.when(unix.BPF_JEQ, unix.SYS_OPENAT2, func() { a.ret(enosys) })
+	assembler.when(unix.BPF_JEQ, unix.SYS_OPENAT2, func() { assembler.ret(enosys) })
 	// A program that changed the limits of its second stage would outlive it.
-	a.when(unix.BPF_JEQ, unix.SYS_PRLIMIT64, func() {
-		a.load(atArg(0))
-		a.unless(0, func() { a.ret(eperm) })
-		a.ret(allow)
+	assembler.when(unix.BPF_JEQ, unix.SYS_PRLIMIT64, func() {
+		assembler.load(atArg(0))
+		assembler.unless(0, func() { assembler.ret(eperm) })
+		assembler.ret(allow)
 	})
 	// Programs may query the personality, and set the default one.
-	a.when(unix.BPF_JEQ, unix.SYS_PERSONALITY, func() {
-		a.load(atArg(0))
+	assembler.when(unix.BPF_JEQ, unix.SYS_PERSONALITY, func() {
+		assembler.load(atArg(0))
 		for _, as := range []uint32{0, 0xffffffff} {
-			a.when(unix.BPF_JEQ, as, func() { a.ret(allow) })
+			assembler.when(unix.BPF_JEQ, as, func() { assembler.ret(allow) })
 		}
-		a.ret(eperm)
+		assembler.ret(eperm)
 	})
 	calls := slices.Concat(denied, deniedHere)
-	if !p.Mounts {
+	if !policy.Mounts {
 		calls = slices.Concat(calls, changers, changersHere, shared)
 		// Without a path it changes an open file.
-		a.when(unix.BPF_JEQ, unix.SYS_UTIMENSAT, func() {
-			a.load(atArg(1))
-			a.unless(0, func() { a.ret(eperm) })
-			a.load(atArg(1) + 4)
-			a.unless(0, func() { a.ret(eperm) })
-			a.ret(allow)
+		assembler.when(unix.BPF_JEQ, unix.SYS_UTIMENSAT, func() {
+			assembler.load(atArg(1))
+			assembler.unless(0, func() { assembler.ret(eperm) })
+			assembler.load(atArg(1) + 4)
+			assembler.unless(0, func() { assembler.ret(eperm) })
+			assembler.ret(allow)
 		})
 	}
-	if !p.Truncate {
+	if !policy.Truncate {
 		calls = append(calls, unix.SYS_TRUNCATE)
 	}
 	for _, c := range calls {
-		a.when(unix.BPF_JEQ, c, func() { a.ret(eperm) })
+		assembler.when(unix.BPF_JEQ, c, func() { assembler.ret(eperm) })
 	}
-	a.ret(allow)
-	return a.code
+	assembler.ret(allow)
+	return assembler.code
 }
 
 // families allows internet sockets.
@@ -230,6 +230,10 @@ func families(a *assembler) {
 	}
 	a.ret(fail(unix.EACCES))
 }
+
+// namers lists the ioctls with which a directory that is open for reading gets a name or loses one: subvolumes and
+// snapshots of btrfs, reflinks of ocfs2. Landlock doesn't control them.
+var namers = []uint32{0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x5000943f, 0x40186f04}
 
 // tioclinux pastes into a console.
 const tioclinux = 0x541c

@@ -135,6 +135,9 @@ func TestFilter(t *testing.T) {
 		want(eperm, unix.SYS_IOCTL, 0, unix.TIOCSTI)
 		want(eperm, unix.SYS_IOCTL, 0, 1<<32|unix.TIOCSTI) // the kernel uses the lower half
 		want(allow, unix.SYS_IOCTL, 0, unix.TIOCGWINSZ)
+		for _, c := range namers {
+			want(eperm, unix.SYS_IOCTL, 0, uint64(c))
+		}
 		want(allow, unix.SYS_PERSONALITY, 0xffffffff)
 		want(eperm, unix.SYS_PERSONALITY, 0x400000)
 	}

@@ -2,6 +2,8 @@ package stage
 
 // Constants of Linux that package syscall lacks. Call numbers above 423 are the same on all processors.
 const (
+	sysOpenTree             = 428
+	sysMoveMount            = 429
 	sysCloseRange           = 436
 	sysMountSetattr         = 442
 	sysLandlockAddRule      = 445
@@ -10,9 +12,17 @@ const (
 	atEmptyPath       = 0x1000
 	atRecursive       = 0x8000
 	atSymlinkNofollow = 0x100
-	atCwd             = ^uintptr(99) // -100
+	atRemovedir       = 0x200
+	atCwd             = -100
 	oPath             = 0x200000
 	closeRangeCloexec = 4
+
+	openTreeClone      = 1
+	moveMountFromEmpty = 4
+	moveMountToEmpty   = 0x40
+	renameNoReplace    = 1
+	renameExchange     = 2
+	statxAll           = 0xfff
 
 	prCapAmbient         = 47
 	prCapAmbientClearAll = 4
@@ -25,6 +35,7 @@ const (
 
 	mountAttrRdonly = 1
 	mountAttrNosuid = 2
+	mountAttrNoexec = 8
 	seccompFilter   = 1 // SECCOMP_SET_MODE_FILTER
 	sigSetmask      = 2
 	rulePathBeneath = 1

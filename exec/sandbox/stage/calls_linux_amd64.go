@@ -1,3 +1,3 @@
 package stage
 
-const sysSeccomp, sysExecveat = 317, 322
+const sysSeccomp, sysExecveat, sysRenameat2, sysStatx = 317, 322, 316, 332

@@ -1,3 +1,3 @@
 package stage
 
-const sysSeccomp, sysExecveat = 277, 281
+const sysSeccomp, sysExecveat, sysRenameat2, sysStatx = 277, 281, 276, 291

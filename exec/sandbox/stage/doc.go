@@ -7,9 +7,10 @@
 //
 // # How a run goes through here
 //
-// enter calls Main, which receives the Plan. stage.run makes the place (makePlace, listen, Mount.mount), prepares the
-// launch (prepare) and forks (launch.run); launch.fork restricts itself and executes the program. watch enforces the
-// limits, obey waits for the caller's end, reap waits for every process, and result becomes the last Report.
+// enter calls Main, which receives the Plan. stage.run makes the place (makePlace, listen, Top.layOut, Mount.mount),
+// prepares the launch (prepare) and forks (launch.run); launch.fork restricts itself and executes the program. watch
+// enforces the limits, obey waits for the caller's end, reap waits for every process, top.finish brings what was made
+// in a Top to the real directory, and result becomes the last Report.
 package stage
 
 // Word is the argument that makes a program that imports this package a stage.

@@ -176,18 +176,19 @@ func (l *launch) run() (pid int, err error) {
 //go:nocheckptr
 func (l *launch) fork() (pid uintptr, errno syscall.Errno) {
 	var i int
-	var c *call
+	var call *call
 	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 || pid != 0 {
 		return pid, errno
 	}
 	for i = 0; i < len(l.calls); i++ {
-		c = &l.calls[i]
-		pid, _, errno = syscall.RawSyscall6(c.number, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
-		if c.check == exactly && pid != c.want {
+		call = &l.calls[i]
+		pid, _, errno = syscall.RawSyscall6(call.number, call.args[0], call.args[1], call.args[2], call.args[3],
+			call.args[4], call.args[5])
+		if call.check == exactly && pid != call.want {
 			errno = syscall.ESRCH
 		}
-		if c.check != anything && errno != 0 {
+		if call.check != anything && errno != 0 {
 			break
 		}
 	}

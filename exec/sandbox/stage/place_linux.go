@@ -32,8 +32,11 @@ func (m *Mount) mount() error {
 		return &os.PathError{Op: "mount", Path: path, Err: err}
 	}
 	set, clear := uint64(0), uint64(mountAttrRdonly)
-	if m.How == Readable {
+	switch m.How {
+	case Readable:
 		set, clear = clear, set
+	case Data:
+		set = mountAttrNoexec
 	}
 	// EPERM means that the file system itself is read-only.
 	if err := attributes(path, 0, set, clear); err != nil && !errors.Is(err, syscall.EPERM) {
@@ -65,9 +68,9 @@ func attributes(path string, flags uintptr, set, clear uint64) error {
 	if err != nil {
 		return err
 	}
-	attr := struct{ set, clear, propagation, namespace uint64 }{set: set, clear: clear}
-	if _, _, errno := syscall.Syscall6(sysMountSetattr, atCwd, uintptr(unsafe.Pointer(name)), flags|atSymlinkNofollow,
-		uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0); errno != 0 {
+	attr, at := struct{ set, clear, propagation, namespace uint64 }{set: set, clear: clear}, atCwd
+	if _, _, errno := syscall.Syscall6(sysMountSetattr, uintptr(at), uintptr(unsafe.Pointer(name)),
+		flags|atSymlinkNofollow, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0); errno != 0 {
 		return errno
 	}
 	return nil
@@ -108,11 +111,11 @@ func (s *stage) listen() (port uint16, err error) {
 // proxyVariables replaces all variables that name a proxy by variables for ours.
 func proxyVariables(env [][]byte, port uint16) (list [][]byte) {
 	const end = "_proxy"
-	for _, v := range env {
-		name := v
-		for i, c := range v {
+	for _, data := range env {
+		name := data
+		for i, c := range data {
 			if c == '=' {
-				name = v[:i]
+				name = data[:i]
 				break
 			}
 		}
@@ -122,7 +125,7 @@ func proxyVariables(env [][]byte, port uint16) (list [][]byte) {
 			same = name[n+i] == end[i] || name[n+i]|0x20 == end[i] && end[i] != '_'
 		}
 		if !same {
-			list = append(list, v)
+			list = append(list, data)
 		}
 	}
 	for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"} {

@@ -34,6 +34,8 @@ type stage struct {
 	io    *os.File // counts the writes of ended processes
 	start time.Time
 
+	tops []*top // laid out, until they are finished
+
 	mu      sync.Mutex
 	program int    // its process id, until it has ended
 	ended   string // the limit that ended it
@@ -43,6 +45,9 @@ type stage struct {
 
 // Main is the main function of a stage. It returns an exit status.
 func Main() int {
+	// This is the process's first thread, which prctl is about. The kernel kills the program when the thread that
+	// started it ends.
+	runtime.LockOSThread()
 	KeepFiles()
 	// It can't be opened once this process is not dumpable.
 	inout, err := os.Open("/proc/self/io")
@@ -52,18 +57,16 @@ func Main() int {
 	// The plan may hold secrets: no debugger may read it.
 	_ = prctl(syscall.PR_SET_DUMPABLE, 0)
 	_ = syscall.SetNonblock(controlFile, true)
-	s := &stage{conn: os.NewFile(controlFile, "control"), io: inout}
-	if s.files, err = Receive(s.conn, &s.Plan); err != nil {
+	stage := &stage{conn: os.NewFile(controlFile, "control"), io: inout}
+	if stage.files, err = Receive(stage.conn, &stage.Plan); err != nil {
 		return 2
 	}
-	// The kernel kills the program when the thread that started it ends.
-	runtime.LockOSThread()
-	result, err := s.run()
+	result, err := stage.run()
 	last := &Report{Done: result}
 	if err != nil {
 		last = failed(err)
 	}
-	if Send(s.conn, last) != nil || err != nil {
+	if Send(stage.conn, last) != nil || err != nil {
 		return 2
 	}
 	return 0
@@ -78,6 +81,9 @@ type stepError struct {
 func (e *stepError) Error() string { return e.step + ": " + e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
+// layStep is the step of laying out a Top.
+const layStep = "lay out a directory"
+
 func step(name string, err error) error {
 	if err == nil {
 		return nil
@@ -88,6 +94,9 @@ func step(name string, err error) error {
 // failed returns the report of an error.
 func failed(err error) *Report {
 	r := &Report{Failed: "prepare", Err: err.Error()}
+	if e, ok := errors.AsType[*stepError](err); ok {
+		r.Unlaid = e.step == layStep
+	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		r.Errno, r.Failed = errno, r.Err
 		if n := len(r.Err) - len(": "+errno.Error()); n >= 0 && r.Err[n:] == ": "+errno.Error() {
@@ -122,6 +131,18 @@ func (s *stage) run() (*Done, error) {
 	if s.Probe {
 		return &Done{}, nil
 	}
+	defer s.finish()
+	if len(s.Tops) > 0 {
+		// The kernel would kill this process with its caller. When the socket closes it ends by itself, after finish.
+		_ = prctl(syscall.PR_SET_PDEATHSIG, 0)
+	}
+	for i := range s.Tops {
+		made, err := s.Tops[i].layOut()
+		if err != nil {
+			return nil, step(layStep, err)
+		}
+		s.tops = append(s.tops, made)
+	}
 	if err := Send(s.conn, &Report{Placed: true}); err != nil {
 		return nil, err
 	}
@@ -152,20 +173,34 @@ func (s *stage) run() (*Done, error) {
 	wall := time.Since(s.start)
 	close(over)
 	<-watched
-	return s.result(status, usage, wall), nil
+	done := s.result(status, usage, wall)
+	done.Asides = s.finish()
+	return done, nil
+}
+
+// finish brings what the program made in its Tops to the real directories.
+func (s *stage) finish() (asides []Aside) {
+	for _, made := range s.tops {
+		more, err := made.finish()
+		if asides = append(asides, more...); err != nil {
+			asides = append(asides, Aside{Name: []byte(made.path), Why: []byte(err.Error())})
+		}
+	}
+	s.tops = nil
+	return asides
 }
 
 // prepare fills a launch from the plan and its files.
 func (s *stage) prepare(port uint16) (*launch, error) {
-	l := &launch{
+	launch := &launch{
 		path: text(s.Path), argv: texts(append([][]byte{s.Path}, s.Args...)), envv: texts(s.Env),
 		stdin: -1, program: -1, powerless: s.Powerless, limits: s.Rlimits,
 	}
 	if s.Hosts {
-		l.envv = texts(proxyVariables(s.Env, port))
+		launch.envv = texts(proxyVariables(s.Env, port))
 	}
 	if len(s.Dir) > 0 {
-		l.dir = text(s.Dir)
+		launch.dir = text(s.Dir)
 	}
 	fds := make([]int, 0, len(s.files))
 	for _, f := range s.files {
@@ -179,29 +214,29 @@ func (s *stage) prepare(port uint16) (*launch, error) {
 		fd, fds = fds[0], fds[1:]
 		return fd
 	}
-	l.stdout, l.stderr = next(), next()
+	launch.stdout, launch.stderr = next(), next()
 	if s.Input {
-		l.stdin = next()
+		launch.stdin = next()
 	}
 	if s.Program {
-		l.program = next()
+		launch.program = next()
 	}
 	for range s.Cgroups {
-		l.cgroups = append(l.cgroups, next())
+		launch.cgroups = append(launch.cgroups, next())
 	}
 	if s.Restrict {
-		l.restrict, l.ruleset = true, next()
+		launch.restrict, launch.ruleset = true, next()
 	}
 	if few || len(fds) > 0 {
 		return nil, errors.New("there are not the files of the plan")
 	}
 	if !s.Restrict {
-		return l, nil
+		return launch, nil
 	}
 	if len(s.Filter) == 0 || len(s.Filter)%8 != 0 {
 		return nil, errors.New("no filter of system calls")
 	}
-	l.filter.count, l.filter.code = uint16(len(s.Filter)/8), &s.Filter[0]
+	launch.filter.count, launch.filter.code = uint16(len(s.Filter)/8), &s.Filter[0]
 	if s.Proc != 0 {
 		fd, err := syscall.Open("/proc", oPath|syscall.O_CLOEXEC, 0)
 		if err != nil {
@@ -213,17 +248,26 @@ func (s *stage) prepare(port uint16) (*launch, error) {
 			access uint64
 			parent int32
 		}{s.Proc, int32(fd)}
-		if err := addRule(l.ruleset, rulePathBeneath, unsafe.Pointer(&rule)); err != nil {
+		if err := addRule(launch.ruleset, rulePathBeneath, unsafe.Pointer(&rule)); err != nil {
 			return nil, &os.PathError{Op: "landlock rule", Path: "/proc", Err: err}
+		}
+	}
+	for _, made := range s.tops {
+		rule := struct {
+			access uint64
+			parent int32
+		}{s.Top, int32(made.made)}
+		if err := addRule(launch.ruleset, rulePathBeneath, unsafe.Pointer(&rule)); err != nil {
+			return nil, &os.PathError{Op: "landlock rule", Path: made.path, Err: err}
 		}
 	}
 	if s.Connect != 0 && port != 0 {
 		rule := struct{ access, port uint64 }{s.Connect, uint64(port)}
-		if err := addRule(l.ruleset, ruleNetPort, unsafe.Pointer(&rule)); err != nil {
+		if err := addRule(launch.ruleset, ruleNetPort, unsafe.Pointer(&rule)); err != nil {
 			return nil, step("landlock rule for the proxy", err)
 		}
 	}
-	return l, nil
+	return launch, nil
 }
 
 func addRule(set int, kind uintptr, rule unsafe.Pointer) error {
@@ -273,8 +317,8 @@ func (s *stage) killAll() {
 func (s *stage) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	options, pause := wAll, 100*time.Microsecond
 	for {
-		var w syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &w, options, nil)
+		var waitStatus syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &waitStatus, options, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
@@ -285,7 +329,7 @@ func (s *stage) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 			time.Sleep(pause)
 			pause = min(2*pause, lastLook)
 		case pid == s.program:
-			status, options = w, options|syscall.WNOHANG
+			status, options = waitStatus, options|syscall.WNOHANG
 			s.mu.Lock()
 			s.program = 0 // the number may be reused
 			s.mu.Unlock()
@@ -294,22 +338,22 @@ func (s *stage) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 }
 
 // result returns the program's end and usage.
-func (s *stage) result(w syscall.WaitStatus, u syscall.Rusage, wall time.Duration) *Done {
+func (s *stage) result(waitStatus syscall.WaitStatus, u syscall.Rusage, wall time.Duration) *Done {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := &Done{
-		Ended: s.ended, Written: s.wrote, Code: w.ExitStatus(), Wall: wall,
+	done := &Done{
+		Ended: s.ended, Written: s.wrote, Code: waitStatus.ExitStatus(), Wall: wall,
 		CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), MaxRSS: max(s.peak, u.Maxrss<<10),
 	}
-	if w.Signaled() {
-		d.Signal = int(w.Signal())
+	if waitStatus.Signaled() {
+		done.Signal = int(waitStatus.Signal())
 	}
 	switch {
-	case d.Ended != "":
-	case w.Signaled() && w.Signal() == syscall.SIGXFSZ:
-		d.Ended = "written"
-	case w.Signaled() && w.Signal() == syscall.SIGXCPU, s.Watch && d.CPU >= s.Limits.CPU:
-		d.Ended = "cpu"
+	case done.Ended != "":
+	case waitStatus.Signaled() && waitStatus.Signal() == syscall.SIGXFSZ:
+		done.Ended = "written"
+	case waitStatus.Signaled() && waitStatus.Signal() == syscall.SIGXCPU, s.Watch && done.CPU >= s.Limits.CPU:
+		done.Ended = "cpu"
 	}
-	return d
+	return done
 }

@@ -28,7 +28,8 @@ func TestTalk(t *testing.T) {
 	go func() {
 		_ = Send(a, long, null, null, null)
 		_ = Send(a, &Report{Port: 7}, null)
-		_ = Send(a, &Report{Done: &Done{Code: 3, Signal: 9, Wall: -1, MaxRSS: 1 << 40, Ended: "memory"}})
+		_ = Send(a, &Report{Done: &Done{Code: 3, Signal: 9, Wall: -1, MaxRSS: 1 << 40, Ended: "memory",
+			Asides: []Aside{{Name: []byte("a"), As: []byte("b")}}}})
 		_, _ = a.Write([]byte{0, 0, 0, 0, 0, 0, 0, 2, 1, 2})
 		_, _ = a.Write([]byte{255, 0, 0, 0, 0, 0, 0, 0})
 		_, _ = a.Write([]byte{0, 0, 0, 0, 0, 0, 0, 9, 1})
@@ -55,7 +56,8 @@ func TestTalk(t *testing.T) {
 	}
 	n = Report{}
 	if f, err := Receive(b, &n); err != nil || f != nil || n.Done == nil ||
-		*n.Done != (Done{Code: 3, Signal: 9, Wall: -1, MaxRSS: 1 << 40, Ended: "memory"}) {
+		n.Done.Code != 3 || n.Done.Signal != 9 || n.Done.Wall != -1 || n.Done.MaxRSS != 1<<40 ||
+		n.Done.Ended != "memory" || len(n.Done.Asides) != 1 || string(n.Done.Asides[0].As) != "b" {
 		t.Errorf("%v, %v, %+v", f, err, n)
 	}
 	// the third message is cut short

@@ -21,6 +21,7 @@ type Plan struct {
 	Watch     bool // kill a program that exceeds Limits
 	Limits    Limits
 	Write     [][]byte // the writable paths
+	Tops      []Top
 	Mounts    []Mount
 	Spaces    bool // the stage is the first process in namespaces of its own
 	Hosts     bool // the network is a proxy: the stage sends back the listening socket
@@ -28,6 +29,7 @@ type Plan struct {
 
 	Restrict bool   // give up new privileges, and enter Filter and the ruleset that is sent
 	Proc     uint64 // rights over the /proc of the namespaces to add to the ruleset; 0: none
+	Top      uint64 // rights over Tops to add to the ruleset
 	Connect  uint64 // rights over the proxy's port to add to the ruleset; 0: none
 	Filter   []byte // of system calls
 }
@@ -44,7 +46,7 @@ type Rlimit struct{ Resource, Most, Hard uint64 }
 // A Mount changes how the program sees a path.
 type Mount struct {
 	Path []byte
-	How  int // Writable, Readable or Hidden
+	How  int // Writable, Readable, Hidden or Data
 }
 
 // Writable and the others are the ways to mount a path.
@@ -52,12 +54,14 @@ const (
 	Writable = iota
 	Readable
 	Hidden
+	Data // writable, and nothing in it is executed
 )
 
 // A Report is a message of a stage.
 type Report struct {
 	Port   int           // of the proxy; its socket is sent with the message
 	Placed bool          // the place for the program is made
+	Unlaid bool          // the step that failed is laying out a Top
 	Failed string        // the step that failed
 	Err    string        // its error
 	Errno  syscall.Errno // the error, if it is one of the system
@@ -70,6 +74,7 @@ type Done struct {
 	Wall, CPU       time.Duration
 	MaxRSS, Written int64
 	Ended           string // the limit that ended it
+	Asides          []Aside
 }
 
 // Cause returns the error of a failed step.
@@ -83,40 +88,45 @@ func (r *Report) Cause() error {
 // A Message is a Plan or a Report.
 type Message interface{ code(c *coder) }
 
-func (p *Plan) code(c *coder) {
-	c.flags(&p.Probe, &p.Input, &p.Program, &p.Watch, &p.Spaces, &p.Hosts, &p.Powerless, &p.Restrict)
-	c.text(&p.Path)
-	c.text(&p.Dir)
-	c.texts(&p.Args)
-	c.texts(&p.Env)
-	c.texts(&p.Write)
-	c.text(&p.Filter)
-	number(c, &p.Cgroups)
-	number(c, &p.Proc)
-	number(c, &p.Connect)
-	number(c, &p.Limits.CPU)
-	number(c, &p.Limits.Memory)
-	number(c, &p.Limits.Written)
-	number(c, &p.Limits.Processes)
-	for i := range list(c, &p.Rlimits) {
+func (p *Plan) code(coder *coder) {
+	coder.flags(&p.Probe, &p.Input, &p.Program, &p.Watch, &p.Spaces, &p.Hosts, &p.Powerless, &p.Restrict)
+	coder.text(&p.Path)
+	coder.text(&p.Dir)
+	coder.texts(&p.Args)
+	coder.texts(&p.Env)
+	coder.texts(&p.Write)
+	coder.text(&p.Filter)
+	number(coder, &p.Cgroups)
+	number(coder, &p.Proc)
+	number(coder, &p.Top)
+	number(coder, &p.Connect)
+	number(coder, &p.Limits.CPU)
+	number(coder, &p.Limits.Memory)
+	number(coder, &p.Limits.Written)
+	number(coder, &p.Limits.Processes)
+	for i := range list(coder, &p.Rlimits) {
 		l := &p.Rlimits[i]
-		number(c, &l.Resource)
-		number(c, &l.Most)
-		number(c, &l.Hard)
+		number(coder, &l.Resource)
+		number(coder, &l.Most)
+		number(coder, &l.Hard)
 	}
-	for i := range list(c, &p.Mounts) {
-		c.text(&p.Mounts[i].Path)
-		number(c, &p.Mounts[i].How)
+	for i := range list(coder, &p.Tops) {
+		coder.text(&p.Tops[i].Path)
+		coder.texts(&p.Tops[i].Keep)
+	}
+	for i := range list(coder, &p.Mounts) {
+		coder.text(&p.Mounts[i].Path)
+		number(coder, &p.Mounts[i].How)
 	}
 }
 
-func (r *Report) code(c *coder) {
+func (r *Report) code(coder *coder) {
 	done := r.Done != nil
-	c.flags(&r.Placed, &done)
-	number(c, &r.Port)
-	number(c, &r.Errno)
-	c.word(&r.Failed)
-	c.word(&r.Err)
+	coder.flags(&r.Placed, &r.Unlaid, &done)
+	number(coder, &r.Port)
+	number(coder, &r.Errno)
+	coder.word(&r.Failed)
+	coder.word(&r.Err)
 	if !done {
 		return
 	}
@@ -124,13 +134,19 @@ func (r *Report) code(c *coder) {
 		r.Done = &Done{}
 	}
 	d := r.Done
-	number(c, &d.Code)
-	number(c, &d.Signal)
-	number(c, &d.Wall)
-	number(c, &d.CPU)
-	number(c, &d.MaxRSS)
-	number(c, &d.Written)
-	c.word(&d.Ended)
+	number(coder, &d.Code)
+	number(coder, &d.Signal)
+	number(coder, &d.Wall)
+	number(coder, &d.CPU)
+	number(coder, &d.MaxRSS)
+	number(coder, &d.Written)
+	coder.word(&d.Ended)
+	for i := range list(coder, &d.Asides) {
+		a := &d.Asides[i]
+		coder.text(&a.Name)
+		coder.text(&a.As)
+		coder.text(&a.Why)
+	}
 }
 
 // A coder writes the fields of a message, or reads them in the same order: a number as 8 bytes, big-endian; a flag as
@@ -254,7 +270,7 @@ func Send(conn *os.File, m Message, files ...*os.File) error {
 }
 
 // Receive reads a message, and the files sent with it.
-func Receive(conn *os.File, m Message) ([]*os.File, error) {
+func Receive(conn *os.File, message Message) ([]*os.File, error) {
 	length := coder{data: make([]byte, 8), reading: true}
 	files, err := firstBytes(conn, length.data)
 	if err != nil {
@@ -269,15 +285,15 @@ func Receive(conn *os.File, m Message) ([]*os.File, error) {
 	if _, err := io.ReadFull(conn, c.data); err != nil {
 		return files, err
 	}
-	m.code(&c)
+	message.code(&c)
 	if c.bad || len(c.data) > 0 {
 		return files, errors.New("malformed message")
 	}
 	return files, nil
 }
 
-// firstBytes fills p, and receives the files sent with it.
-func firstBytes(conn *os.File, p []byte) (files []*os.File, err error) {
+// firstBytes fills data, and receives the files sent with it.
+func firstBytes(conn *os.File, data []byte) (files []*os.File, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -285,7 +301,7 @@ func firstBytes(conn *os.File, p []byte) (files []*os.File, err error) {
 	oob := make([]byte, syscall.CmsgSpace(4*maxFiles))
 	n, rights := 0, 0
 	if e := raw.Read(func(fd uintptr) bool {
-		n, rights, _, _, err = syscall.Recvmsg(int(fd), p, oob, syscall.MSG_CMSG_CLOEXEC)
+		n, rights, _, _, err = syscall.Recvmsg(int(fd), data, oob, syscall.MSG_CMSG_CLOEXEC)
 		return !errors.Is(err, syscall.EAGAIN)
 	}); e != nil {
 		return nil, e
@@ -304,7 +320,7 @@ func firstBytes(conn *os.File, p []byte) (files []*os.File, err error) {
 			}
 		}
 	}
-	if _, err = io.ReadFull(conn, p[n:]); errors.Is(err, io.EOF) {
+	if _, err = io.ReadFull(conn, data[n:]); errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return files, err

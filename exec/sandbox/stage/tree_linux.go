@@ -48,19 +48,19 @@ func Read(path string) ([]byte, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer syscall.Close(fd)
-	b := make([]byte, 0, 2048)
+	data := make([]byte, 0, 2048)
 	for {
-		n, err := syscall.Read(fd, b[len(b):cap(b)])
+		n, err := syscall.Read(fd, data[len(data):cap(data)])
 		switch {
 		case err == syscall.EINTR:
 			continue
 		case err != nil:
 			return nil, &os.PathError{Op: "read", Path: path, Err: err}
 		case n == 0:
-			return b, nil
+			return data, nil
 		}
-		if b = b[:len(b)+n]; len(b) == cap(b) {
-			b = append(make([]byte, 0, 2*len(b)), b...)
+		if data = data[:len(data)+n]; len(data) == cap(data) {
+			data = append(make([]byte, 0, 2*len(data)), data...)
 		}
 	}
 }

@@ -38,19 +38,19 @@ func (s *stage) watch(over <-chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		u := s.look()
+		usage := s.look()
 		if n%10 == 9 {
-			u.written += size(in) - before
+			usage.written += size(in) - before
 		}
-		s.note(u)
+		s.note(usage)
 		switch l := s.Limits; {
-		case u.threads > l.Processes:
+		case usage.threads > l.Processes:
 			s.end("processes")
-		case u.memory > l.Memory:
+		case usage.memory > l.Memory:
 			s.end("memory")
-		case u.cpu > l.CPU:
+		case usage.cpu > l.CPU:
 			s.end("cpu")
-		case u.written > l.Written:
+		case usage.written > l.Written:
 			s.end("written")
 		}
 		pause = min(pause*3/2, lastLook)
@@ -116,7 +116,7 @@ func (s *stage) note(u usage) {
 }
 
 // look returns the current usage of the processes.
-func (s *stage) look() (u usage) {
+func (s *stage) look() (usage usage) {
 	me := os.Getpid()
 	pids := Below(me)
 	if s.Spaces {
@@ -131,16 +131,16 @@ func (s *stage) look() (u usage) {
 	for _, pid := range pids {
 		dir := "/proc/" + digits(pid)
 		stat := fields(dir + "/stat")
-		u.threads += at(stat, 19)
-		u.cpu += ticks(at(stat, 13) + at(stat, 14) + at(stat, 15) + at(stat, 16))
-		u.memory += named(dir+"/status", "RssAnon:", "RssShmem:") << 10
+		usage.threads += at(stat, 19)
+		usage.cpu += ticks(at(stat, 13) + at(stat, 14) + at(stat, 15) + at(stat, 16))
+		usage.memory += named(dir+"/status", "RssAnon:", "RssShmem:") << 10
 		counts, _ := Read(dir + "/io")
-		u.written += wrote(counts)
+		usage.written += wrote(counts)
 	}
 	mine := fields("/proc/self/stat")
-	u.cpu += ticks(at(mine, 15) + at(mine, 16))
-	u.written += s.dead()
-	return u
+	usage.cpu += ticks(at(mine, 15) + at(mine, 16))
+	usage.written += s.dead()
+	return usage
 }
 
 // dead returns the bytes that ended processes wrote to disk.

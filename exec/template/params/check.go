@@ -110,7 +110,7 @@ func (c *checker) holds(n *node, v any, path string, depth int) bool {
 	return ok
 }
 
-func (c *checker) check(n *node, v any, path string, depth int) {
+func (c *checker) check(n *node, val any, path string, depth int) {
 	if !c.step(path, depth) {
 		return
 	}
@@ -118,19 +118,19 @@ func (c *checker) check(n *node, v any, path string, depth int) {
 		c.bad(path, "no value is allowed here")
 		return
 	}
-	t := typeOf(v)
+	t := typeOf(val)
 	if n.types != 0 && n.types&t == 0 {
 		c.bad(path, "expected %s, got %s", n.types, t)
 		return
 	}
-	if n.enum != nil && !c.isOneOf(n.enum, v, path) {
+	if n.enum != nil && !c.isOneOf(n.enum, val, path) {
 		if n.isOne {
 			c.bad(path, "must be %s", clip(texts(n.enum)))
 		} else {
 			c.bad(path, "must be one of %s", clip(texts(n.enum)))
 		}
 	}
-	switch v := v.(type) {
+	switch v := val.(type) {
 	case string:
 		c.text(n, v, path)
 	case float64:
@@ -142,7 +142,7 @@ func (c *checker) check(n *node, v any, path string, depth int) {
 	case map[string]any:
 		c.object(n, v, path, depth)
 	}
-	c.combined(n, v, path, depth)
+	c.combined(n, val, path, depth)
 }
 
 // clip joins and shortens values for a message.
@@ -163,43 +163,43 @@ func (c *checker) isOneOf(list []any, v any, path string) bool {
 }
 
 // equal compares two values.
-func (c *checker) equal(a, b any, path string) bool {
+func (c *checker) equal(left, right any, path string) bool {
 	if !c.step(path, 0) {
 		return false
 	}
-	switch a := a.(type) {
+	switch values := left.(type) {
 	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
+		b, ok := right.([]any)
+		if !ok || len(values) != len(b) {
 			return false
 		}
-		for i := range a {
-			if !c.equal(a[i], b[i], path) {
+		for i := range values {
+			if !c.equal(values[i], b[i], path) {
 				return false
 			}
 		}
 		return true
 	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
+		b, ok := right.(map[string]any)
+		if !ok || len(values) != len(b) {
 			return false
 		}
-		for key := range a {
-			if other, ok := b[key]; !ok || !c.equal(a[key], other, path) {
+		for key := range values {
+			if other, ok := b[key]; !ok || !c.equal(values[key], other, path) {
 				return false
 			}
 		}
 		return true
 	}
-	switch b.(type) {
+	switch right.(type) {
 	case []any, map[string]any:
 		return false
 	}
-	if x, ok := jcs.Number(a); ok {
-		y, ok := jcs.Number(b)
+	if x, ok := jcs.Number(left); ok {
+		y, ok := jcs.Number(right)
 		return ok && x == y
 	}
-	return a == b
+	return left == right
 }
 
 func (c *checker) text(n *node, s, path string) {
@@ -228,20 +228,20 @@ func (c *checker) count(have, least, most int, path, what string) {
 	}
 }
 
-func (c *checker) number(n *node, f float64, path string) {
+func (c *checker) number(n *node, num float64, path string) {
 	switch {
-	case n.min != nil && f < *n.min:
+	case n.min != nil && num < *n.min:
 		c.bad(path, "must be >= %s", number(*n.min))
-	case n.above != nil && f <= *n.above:
+	case n.above != nil && num <= *n.above:
 		c.bad(path, "must be > %s", number(*n.above))
 	}
 	switch {
-	case n.max != nil && f > *n.max:
+	case n.max != nil && num > *n.max:
 		c.bad(path, "must be <= %s", number(*n.max))
-	case n.below != nil && f >= *n.below:
+	case n.below != nil && num >= *n.below:
 		c.bad(path, "must be < %s", number(*n.below))
 	}
-	if n.multiple != nil && !isMultiple(f, *n.multiple) {
+	if n.multiple != nil && !isMultiple(num, *n.multiple) {
 		c.bad(path, "must be a multiple of %s", number(*n.multiple))
 	}
 }
@@ -307,28 +307,28 @@ func (c *checker) distinct(list []any, path string) {
 	}
 }
 
-func (c *checker) object(n *node, m map[string]any, path string, depth int) {
-	c.count(len(m), n.minProps, n.maxProps, path, "members")
+func (c *checker) object(n *node, object map[string]any, path string, depth int) {
+	c.count(len(object), n.minProps, n.maxProps, path, "members")
 	for _, name := range n.required {
-		if _, ok := m[name]; !ok {
+		if _, ok := object[name]; !ok {
 			c.bad(join(path, name), "required field missing")
 		}
 	}
 	if n.properties == nil && n.patterns == nil && n.additional == nil && n.names == nil && n.dependent == nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if c.spent {
 			return
 		}
-		c.member(n, m, name, join(path, name), depth)
+		c.member(n, object, name, join(path, name), depth)
 	}
 }
 
 // member checks one member of an object.
-func (c *checker) member(n *node, m map[string]any, name, at string, depth int) {
+func (c *checker) member(n *node, object map[string]any, name, at string, depth int) {
 	for _, other := range n.dependent[name] {
-		if _, ok := m[other]; !ok {
+		if _, ok := object[other]; !ok {
 			c.bad(at, "requires %q", other)
 		}
 	}
@@ -338,12 +338,12 @@ func (c *checker) member(n *node, m map[string]any, name, at string, depth int) 
 	declared := false
 	if p := n.properties[name]; p != nil {
 		declared = true
-		c.check(p, m[name], at, depth+1)
+		c.check(p, object[name], at, depth+1)
 	}
 	for _, p := range n.patterns {
 		if c.matches(p.pattern, name, at) {
 			declared = true
-			c.check(p.n, m[name], at, depth+1)
+			c.check(p.n, object[name], at, depth+1)
 		}
 	}
 	switch {
@@ -351,7 +351,7 @@ func (c *checker) member(n *node, m map[string]any, name, at string, depth int) 
 	case n.additional.never:
 		c.bad(at, "unknown field%s", expected(n))
 	default:
-		c.check(n.additional, m[name], at, depth+1)
+		c.check(n.additional, object[name], at, depth+1)
 	}
 }
 
@@ -388,48 +388,48 @@ func printable(name string) string {
 }
 
 // combined checks the subschemas for the same value.
-func (c *checker) combined(n *node, v any, path string, depth int) {
+func (c *checker) combined(n *node, val any, path string, depth int) {
 	if n.ref != nil {
-		c.check(n.ref, v, path, depth+1)
+		c.check(n.ref, val, path, depth+1)
 	}
 	for _, sub := range n.all {
-		c.check(sub, v, path, depth+1)
+		c.check(sub, val, path, depth+1)
 	}
-	if n.any != nil && !slices.ContainsFunc(n.any, func(sub *node) bool { return c.holds(sub, v, path, depth+1) }) {
-		c.alternatives(n.any, v, path, depth)
+	if n.any != nil && !slices.ContainsFunc(n.any, func(sub *node) bool { return c.holds(sub, val, path, depth+1) }) {
+		c.alternatives(n.any, val, path, depth)
 	}
 	if n.one != nil {
 		matches := 0
 		for _, sub := range n.one {
-			if c.holds(sub, v, path, depth+1) {
+			if c.holds(sub, val, path, depth+1) {
 				matches++
 			}
 		}
 		switch matches {
 		case 0:
-			c.alternatives(n.one, v, path, depth)
+			c.alternatives(n.one, val, path, depth)
 		case 1:
 		default:
 			c.bad(path, "matches %d alternatives: exactly one must match", matches)
 		}
 	}
-	if n.not != nil && c.holds(n.not, v, path, depth+1) {
+	if n.not != nil && c.holds(n.not, val, path, depth+1) {
 		c.bad(path, "value not allowed here")
 	}
 	if n.when == nil {
 		return
 	}
 	next := n.els
-	if c.holds(n.when, v, path, depth+1) {
+	if c.holds(n.when, val, path, depth+1) {
 		next = n.then
 	}
 	if next != nil {
-		c.check(next, v, path, depth+1)
+		c.check(next, val, path, depth+1)
 	}
 }
 
 // alternatives reports that a value matches none of several schemas, with the reasons.
-func (c *checker) alternatives(list []*node, v any, path string, depth int) {
+func (c *checker) alternatives(list []*node, val any, path string, depth int) {
 	if c.quiet > 0 || c.spent {
 		c.bad(path, "")
 		return
@@ -441,7 +441,7 @@ func (c *checker) alternatives(list []*node, v any, path string, depth int) {
 			break
 		}
 		inner := &checker{steps: c.steps}
-		inner.check(sub, v, path, depth+1)
+		inner.check(sub, val, path, depth+1)
 		c.steps = inner.steps
 		if len(inner.problems) > 0 {
 			reasons = append(reasons, inner.problems[0].String())

@@ -28,24 +28,24 @@ func (s *Schema) Complete(values map[string]any) (map[string]any, error) {
 // A completer is the state of one Complete or Fit.
 type completer struct{ steps int }
 
-func (c *completer) complete(n *node, v any, depth int) any {
+func (c *completer) complete(n *node, val any, depth int) any {
 	if c.steps--; c.steps < 0 || depth > maxCheck {
 		c.steps = -1
-		return v
+		return val
 	}
-	switch v := v.(type) {
+	switch object := val.(type) {
 	case map[string]any:
-		return c.object(n, v, depth)
+		return c.object(n, object, depth)
 	case []any:
 		var list []any // a copy, once an item may differ
-		for i, item := range v {
+		for i, item := range object {
 			sub := n.element(i)
 			if sub == nil {
 				continue
 			}
 			done := c.complete(sub, item, depth+1)
 			if list == nil && isContainer(item) {
-				list = slices.Clone(v)
+				list = slices.Clone(object)
 			}
 			if list != nil {
 				list[i] = done
@@ -55,7 +55,7 @@ func (c *completer) complete(n *node, v any, depth int) any {
 			return list
 		}
 	}
-	return v
+	return val
 }
 
 func (c *completer) object(n *node, m map[string]any, depth int) map[string]any {
@@ -118,15 +118,15 @@ func (s *Schema) Fit(v any) any {
 	return c.fit(s.root, v, 0)
 }
 
-func (c *completer) fit(n *node, v any, depth int) any {
+func (c *completer) fit(n *node, given any, depth int) any {
 	if c.steps--; c.steps < 0 || depth > maxCheck {
-		return v
+		return given
 	}
-	switch v := v.(type) {
+	switch val := given.(type) {
 	case int64:
-		return c.fit(n, float64(v), depth)
+		return c.fit(n, float64(val), depth)
 	case map[string]any:
-		out := maps.Clone(v)
+		out := maps.Clone(val)
 		for name, item := range out {
 			if p := n.property(name); p != nil {
 				out[name] = c.fit(p, item, depth+1)
@@ -138,8 +138,8 @@ func (c *completer) fit(n *node, v any, depth int) any {
 		}
 		return out
 	case []any:
-		list := make([]any, len(v))
-		for i, item := range v {
+		list := make([]any, len(val))
+		for i, item := range val {
 			sub := n.element(i)
 			if sub == nil {
 				sub = newNode()
@@ -149,33 +149,33 @@ func (c *completer) fit(n *node, v any, depth int) any {
 		return list
 	case float64, bool:
 		if n.may == tString {
-			if b, err := jcs.Append(nil, v); err == nil {
+			if b, err := jcs.Append(nil, val); err == nil {
 				return string(b)
 			}
 		}
 	case string:
 		if n.may&tString == 0 {
-			if parsed, ok := scalarOf(n.may, v); ok {
+			if parsed, ok := scalarOf(n.may, val); ok {
 				return parsed
 			}
 		}
 	}
-	return v
+	return given
 }
 
 // scalarOf parses a text as a number, boolean or null, if the types allow it.
-func scalarOf(t types, text string) (any, bool) {
+func scalarOf(kinds types, text string) (any, bool) {
 	switch {
-	case text == "null" && t&tNull != 0:
+	case text == "null" && kinds&tNull != 0:
 		return nil, true
-	case (text == "true" || text == "false") && t&tBool != 0:
+	case (text == "true" || text == "false") && kinds&tBool != 0:
 		return text == "true", true
-	case t&(tInteger|tNumber) == 0 || text == "" || text[0] != '-' && (text[0] < '0' || '9' < text[0]) ||
+	case kinds&(tInteger|tNumber) == 0 || text == "" || text[0] != '-' && (text[0] < '0' || '9' < text[0]) ||
 		len(text) > maxNumber:
 		return nil, false
 	}
 	v, err := jcs.Parse([]byte(text))
-	if f, ok := v.(float64); ok && err == nil && t&typeOf(f) != 0 {
+	if f, ok := v.(float64); ok && err == nil && kinds&typeOf(f) != 0 {
 		return f, true
 	}
 	return nil, false

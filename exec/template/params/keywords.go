@@ -32,13 +32,13 @@ var annotations = map[string]bool{
 	"$comment":  true, "$schema": true, "$id": true, "contentEncoding": true, "contentMediaType": true,
 }
 
-func (k *keywords) keyword(key string, v any) (err error) {
+func (k *keywords) keyword(key string, val any) (err error) {
 	n := k.n
 	switch key {
 	case "type":
-		n.types, err = k.typeSet(v)
+		n.types, err = k.typeSet(val)
 	case "enum":
-		list, ok := v.([]any)
+		list, ok := val.([]any)
 		if !ok || len(list) == 0 {
 			return k.errorf(key, "expected a list of values")
 		}
@@ -52,24 +52,24 @@ func (k *keywords) keyword(key string, v any) (err error) {
 			both.enum = list
 			n.all = append(n.all, both)
 		}
-		n.enum, n.isOne = []any{v}, true
+		n.enum, n.isOne = []any{val}, true
 	case "nullable":
-		k.nullable, err = k.boolean(key, v)
+		k.nullable, err = k.boolean(key, val)
 	case "default":
-		n.fallback, n.hasDefault = v, true
+		n.fallback, n.hasDefault = val, true
 	case "description":
-		n.description, _ = v.(string)
+		n.description, _ = val.(string)
 	case "$defs", "definitions":
-		_, err = k.schemas(key, v)
+		_, err = k.schemas(key, val)
 	case "$ref":
-		ref, ok := v.(string)
+		ref, ok := val.(string)
 		if !ok {
 			return k.errorf(key, "expected a string")
 		}
 		n.ref, err = k.c.resolve(pointer(k.at, key), ref, k.depth)
 	case "allOf", "anyOf", "oneOf":
 		var list []*node
-		if list, err = k.list(key, v); err == nil {
+		if list, err = k.list(key, val); err == nil {
 			switch key {
 			case "allOf":
 				n.all = append(n.all, list...)
@@ -80,66 +80,66 @@ func (k *keywords) keyword(key string, v any) (err error) {
 			}
 		}
 	default:
-		return k.typed(key, v)
+		return k.typed(key, val)
 	}
 	return err
 }
 
 // typed reads the keywords for subschemas, and those for values of one type.
-func (k *keywords) typed(key string, v any) (err error) {
+func (k *keywords) typed(key string, val any) (err error) {
 	n := k.n
 	if into := map[string]**node{"not": &n.not, "if": &n.when, "then": &n.then, "else": &n.els,
 		"additionalProperties": &n.additional,
 		"propertyNames":        &n.names, "contains": &n.contains}[key]; into != nil {
-		*into, err = k.sub(key, v)
+		*into, err = k.sub(key, val)
 		return err
 	}
 	switch key {
 	case "properties":
-		n.properties, err = k.schemas(key, v)
+		n.properties, err = k.schemas(key, val)
 	case "patternProperties":
-		err = k.patterns(key, v)
+		err = k.patterns(key, val)
 	case "required":
-		if _, early := v.(bool); early {
+		if _, early := val.(bool); early {
 			return nil // on a property, as in an early draft
 		}
-		n.required, err = k.strings(key, v)
+		n.required, err = k.strings(key, val)
 	case "dependentRequired":
-		err = k.dependent(key, v)
+		err = k.dependent(key, val)
 	case "items":
-		if _, early := v.([]any); early {
-			n.prefix, err = k.list(key, v)
+		if _, early := val.([]any); early {
+			n.prefix, err = k.list(key, val)
 		} else {
-			n.items, err = k.sub(key, v)
+			n.items, err = k.sub(key, val)
 		}
 	case "prefixItems":
-		n.prefix, err = k.list(key, v)
+		n.prefix, err = k.list(key, val)
 	case "additionalItems":
 		if _, early := k.m["items"].([]any); early {
-			n.items, err = k.sub(key, v)
+			n.items, err = k.sub(key, val)
 		}
 	case "uniqueItems":
-		n.unique, err = k.boolean(key, v)
+		n.unique, err = k.boolean(key, val)
 	case "pattern":
-		text, ok := v.(string)
+		text, ok := val.(string)
 		if !ok {
 			return k.errorf(key, "expected a string")
 		}
 		n.pattern, err = k.compile(key, text)
 	default:
-		return k.bound(key, v)
+		return k.bound(key, val)
 	}
 	return err
 }
 
 // bound reads the keywords with numbers.
-func (k *keywords) bound(key string, v any) error {
+func (k *keywords) bound(key string, val any) error {
 	n := k.n
 	if into := map[string]*int{"minProperties": &n.minProps, "maxProperties": &n.maxProps, "minItems": &n.minItems,
 		"maxItems":  &n.maxItems,
 		"minLength": &n.minLen, "maxLength": &n.maxLen, "minContains": &n.minMatch,
 		"maxContains": &n.maxMatch}[key]; into != nil {
-		f, ok := v.(float64)
+		f, ok := val.(float64)
 		if !ok || typeOf(f) != tInteger || f < 0 || f > 1<<53 {
 			return k.errorf(key, "expected an integer of at least 0")
 		}
@@ -149,18 +149,18 @@ func (k *keywords) bound(key string, v any) error {
 	if into := map[string]**float64{"minimum": &n.min, "maximum": &n.max, "exclusiveMinimum": &n.above,
 		"exclusiveMaximum": &n.below,
 		"multipleOf":       &n.multiple}[key]; into != nil {
-		f, ok := v.(float64)
-		if early, isBool := v.(bool); isBool && key == "exclusiveMinimum" {
+		number, ok := val.(float64)
+		if early, isBool := val.(bool); isBool && key == "exclusiveMinimum" {
 			k.exclusiveMin = early
 			return nil
 		} else if isBool && key == "exclusiveMaximum" {
 			k.exclusiveMax = early
 			return nil
 		}
-		if !ok || key == "multipleOf" && f <= 0 {
+		if !ok || key == "multipleOf" && number <= 0 {
 			return k.errorf(key, "expected a number")
 		}
-		*into = &f
+		*into = &number
 		return nil
 	}
 	if annotations[key] || strings.HasPrefix(key, "x-") {

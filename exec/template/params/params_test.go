@@ -369,16 +369,17 @@ func TestRead(t *testing.T) {
 		pairs      []string
 		text, want string
 	}{
-		{[]string{"n=x"}, "", `-p n: expected integer`},
-		{[]string{"n=1.5"}, "", `-p n: expected integer`},
-		{[]string{"b=1"}, "", `-p b: expected boolean`},
-		{[]string{"o=[1]"}, "", `-p o: expected object`},
-		{[]string{"nums=x"}, "", `-p nums: expected array`},
-		{[]string{"other=x"}, "", `-p other: expected integer`},
+		{[]string{"n=x"}, "", `-p n: expected integer, got "x"`},
+		{[]string{"n=1.5"}, "", `-p n: expected integer, got "1.5"`},
+		{[]string{"b=1"}, "", `-p b: expected boolean, got "1"`},
+		{[]string{"o=[1]"}, "", `-p o: expected object, got "[1]"`},
+		{[]string{"nums=x"}, "", `-p nums: expected array, got "x"`},
+		{[]string{"other=x"}, "", `-p other: expected integer, got "x"`},
 		{[]string{"s=1", "s=2"}, "", `-p s: given twice`},
 		{[]string{"n=1", "n=2"}, "", `-p n: given twice`},
 		{[]string{"any=1", "any=2"}, "", `-p any: given twice`},
 		{[]string{"n"}, "", `-p "n": expected NAME=VALUE`},
+		{[]string{`{"n":1}`}, "", `-p "{\"n\":1}": expected NAME=VALUE; an object goes after --params`},
 		{[]string{"=" + strings.Repeat("x", 200)}, "", `-p "=` + strings.Repeat("x", 99) + `"…: expected NAME=VALUE`},
 		{[]string{"s=\xff"}, "", `-p s: not valid UTF-8`},
 		{[]string{"s=" + strings.Repeat("x", MaxBytes)}, "", `-p s: the parameters exceed 16777216 bytes`},

@@ -49,7 +49,7 @@ type Caller struct {
 // Read returns the caller's parameters, unchecked.
 func (s *Schema) Read(from Caller) (map[string]any, error) {
 	flag, whole := cmp.Or(from.Flags[0], "-p"), cmp.Or(from.Flags[1], "--params")
-	values, err := s.pairs(from.Pairs, flag)
+	values, err := s.pairs(from.Pairs, flag, whole)
 	if err != nil || from.Text == "" {
 		return values, err
 	}
@@ -102,7 +102,7 @@ func (c *Caller) text(flag string) ([]byte, string, error) {
 var tooLong = fmt.Sprintf("the parameters exceed %d bytes", MaxBytes)
 
 func parseObject(b []byte, source string) (map[string]any, error) {
-	v, err := jcs.Parse(b)
+	val, err := jcs.Parse(b)
 	if err != nil {
 		if at, ok := errors.AsType[*jcs.SyntaxError](err); ok {
 			before := b[:min(at.Offset, len(b))]
@@ -112,15 +112,15 @@ func parseObject(b []byte, source string) (map[string]any, error) {
 		}
 		return nil, badText(source, "%v", err).From(err)
 	}
-	m, ok := v.(map[string]any)
+	m, ok := val.(map[string]any)
 	if !ok {
-		return nil, badText(source, "expected an object, got %s", typeOf(v))
+		return nil, badText(source, "expected an object, got %s", typeOf(val))
 	}
 	return m, nil
 }
 
-// pairs parses NAME=VALUE.
-func (s *Schema) pairs(pairs []string, flag string) (map[string]any, error) {
+// pairs parses NAME=VALUE of a flag; whole is the flag that takes an object.
+func (s *Schema) pairs(pairs []string, flag, whole string) (map[string]any, error) {
 	if len(pairs) > MaxPairs {
 		return nil, badText(flag, "given more than %d times", MaxPairs)
 	}
@@ -133,6 +133,9 @@ func (s *Schema) pairs(pairs []string, flag string) (map[string]any, error) {
 		switch {
 		case !ok || name == "":
 			source, wrong = flag+" "+quoted(pair), "expected NAME=VALUE"
+			if strings.HasPrefix(strings.TrimSpace(pair), "{") {
+				wrong += "; an object goes after " + whole
+			}
 		case !utf8.ValidString(pair):
 			wrong = "not valid UTF-8"
 		case size > MaxBytes:
@@ -146,6 +149,9 @@ func (s *Schema) pairs(pairs []string, flag string) (map[string]any, error) {
 	}
 	return values, nil
 }
+
+// mostShown is how much of an invalid value an error shows, in characters.
+const mostShown = 60
 
 // pair adds one value, and returns its defect, or "".
 func (s *Schema) pair(values map[string]any, name, text string) string {
@@ -178,7 +184,7 @@ func (s *Schema) pair(values map[string]any, name, text string) string {
 	if twice {
 		return "given twice"
 	}
-	return fmt.Sprintf("expected %s", n.may)
+	return fmt.Sprintf("expected %s, got %q", n.may, fault.Clip(text, mostShown))
 }
 
 // typed parses a text as a value of an allowed type. Without types it is a string.

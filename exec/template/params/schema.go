@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Schema defines the valid values. It is immutable, and safe for many goroutines.
+// A Schema defines the valid values. It is immutable, and safe for concurrent use.
 type Schema struct{ root *node }
 
 // badSchema returns the error for an invalid or unsupported schema at a JSON pointer.
@@ -155,35 +155,35 @@ func Compile(v any) (*Schema, error) {
 }
 
 // normal returns a value with all numbers as float64.
-func normal(v any, depth int) (any, error) {
+func normal(val any, depth int) (any, error) {
 	if depth > maxSchemaDepth {
 		return nil, badSchema("", "nested more than %d levels deep", maxSchemaDepth)
 	}
-	switch v := v.(type) {
+	switch data := val.(type) {
 	case nil, bool, string, float64:
-		return v, nil
+		return data, nil
 	case int64:
-		return float64(v), nil
+		return float64(data), nil
 	case []any:
-		list := make([]any, len(v))
-		for i := range v {
+		list := make([]any, len(data))
+		for i := range data {
 			var err error
-			if list[i], err = normal(v[i], depth+1); err != nil {
+			if list[i], err = normal(data[i], depth+1); err != nil {
 				return nil, err
 			}
 		}
 		return list, nil
 	case map[string]any:
-		m := make(map[string]any, len(v))
-		for key := range v {
+		m := make(map[string]any, len(data))
+		for key := range data {
 			var err error
-			if m[key], err = normal(v[key], depth+1); err != nil {
+			if m[key], err = normal(data[key], depth+1); err != nil {
 				return nil, err
 			}
 		}
 		return m, nil
 	}
-	return nil, badSchema("", "a %T is not a JSON value", v)
+	return nil, badSchema("", "a %T is not a JSON value", val)
 }
 
 // A compiler makes the nodes of one document. It makes one node for each place, so that references may be circular.
@@ -192,7 +192,7 @@ type compiler struct {
 	done map[string]*node // by pointer
 }
 
-func (c *compiler) schema(at string, v any, depth int) (*node, error) {
+func (c *compiler) schema(at string, val any, depth int) (*node, error) {
 	if n, ok := c.done[at]; ok {
 		return n, nil
 	}
@@ -201,18 +201,18 @@ func (c *compiler) schema(at string, v any, depth int) (*node, error) {
 	if len(c.done) > maxNodes || depth > maxSchemaDepth {
 		return nil, badSchema(at, "too many schemas, or nested too deeply")
 	}
-	m, ok := v.(map[string]any)
+	object, ok := val.(map[string]any)
 	if !ok {
-		b, isBool := v.(bool)
+		b, isBool := val.(bool)
 		if !isBool {
-			return nil, badSchema(at, "expected an object, got %s", typeOf(v))
+			return nil, badSchema(at, "expected an object, got %s", typeOf(val))
 		}
 		n.never = !b
 		return n, nil
 	}
-	k := &keywords{c: c, n: n, m: m, at: at, depth: depth + 1}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if err := k.keyword(key, m[key]); err != nil {
+	k := &keywords{c: c, n: n, m: object, at: at, depth: depth + 1}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if err := k.keyword(key, object[key]); err != nil {
 			return nil, err
 		}
 	}
@@ -230,21 +230,21 @@ func pointer(at, segment string) string {
 
 // resolve returns the schema that a reference points to.
 func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
-	p, ok := strings.CutPrefix(ref, "#")
-	p, err := url.PathUnescape(p)
-	if !ok || err != nil || p != "" && p[0] != '/' {
+	path, ok := strings.CutPrefix(ref, "#")
+	path, err := url.PathUnescape(path)
+	if !ok || err != nil || path != "" && path[0] != '/' {
 		return nil, badSchema(at, "the reference %q must be a JSON pointer into the same document", ref)
 	}
-	v, found := c.root, true
-	for _, segment := range strings.Split(p, "/")[1:] {
+	val, found := c.root, true
+	for _, segment := range strings.Split(path, "/")[1:] {
 		segment = strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)
-		switch in := v.(type) {
+		switch in := val.(type) {
 		case map[string]any:
-			v, found = in[segment]
+			val, found = in[segment]
 		case []any:
 			i, err := strconv.Atoi(segment)
 			if found = err == nil && i >= 0 && i < len(in); found {
-				v = in[i]
+				val = in[i]
 			}
 		default:
 			found = false
@@ -253,7 +253,7 @@ func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
 			return nil, badSchema(at, "the reference %q matches nothing", ref)
 		}
 	}
-	return c.schema(p, v, depth)
+	return c.schema(path, val, depth)
 }
 
 // A Field describes one parameter of a tool.
@@ -300,22 +300,22 @@ func (s *Schema) Fields() []Field {
 
 // field describes a property.
 func (n *node) field(name string) *Field {
-	f := &Field{Name: name}
+	field := &Field{Name: name}
 	if n.may != tAll {
-		f.Type = n.may.String()
+		field.Type = n.may.String()
 	}
 	for _, n := range n.same() {
-		if f.Description == "" {
-			f.Description = n.description
+		if field.Description == "" {
+			field.Description = n.description
 		}
-		if n.hasDefault && !f.HasDefault {
-			f.Default, f.HasDefault = n.fallback, true
+		if n.hasDefault && !field.HasDefault {
+			field.Default, field.HasDefault = n.fallback, true
 		}
-		if f.Values == nil {
-			f.Values = texts(n.enum)
+		if field.Values == nil {
+			field.Values = texts(n.enum)
 		}
 	}
-	return f
+	return field
 }
 
 // Declares reports whether the schema declares a property, so that templates may refer to it.
@@ -362,25 +362,25 @@ func (n *node) infer(known map[*node]bool) types {
 		return n.may
 	}
 	known[n] = true
-	t := n.types
-	if t == 0 {
-		t = tAll
+	kinds := n.types
+	if kinds == 0 {
+		kinds = tAll
 	}
 	if n.never {
-		t = 0
+		kinds = 0
 	}
 	if n.enum != nil {
 		var of types
 		for _, v := range n.enum {
 			of |= typeOf(v)
 		}
-		t &= of
+		kinds &= of
 	}
 	if n.ref != nil {
-		t &= n.ref.infer(known)
+		kinds &= n.ref.infer(known)
 	}
 	for _, sub := range n.all {
-		t &= sub.infer(known)
+		kinds &= sub.infer(known)
 	}
 	for _, list := range [][]*node{n.any, n.one} {
 		var of types
@@ -388,11 +388,11 @@ func (n *node) infer(known map[*node]bool) types {
 			of |= sub.infer(known)
 		}
 		if len(list) > 0 {
-			t &= of
+			kinds &= of
 		}
 	}
-	n.may = t
-	return t
+	n.may = kinds
+	return kinds
 }
 
 // texts returns values as JSON.

@@ -15,7 +15,7 @@ import (
 
 // A Node is a thread in a tree or a chain.
 type Node struct {
-	Thread    string    `json:"thread_id"`
+	Thread    string    `json:"thread"`
 	Directive string    `json:"directive"`
 	Status    string    `json:"status"`
 	Parent    string    `json:"parent,omitempty"`    // the thread that started it

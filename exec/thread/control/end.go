@@ -24,7 +24,7 @@ const killed = 100 * time.Millisecond
 
 // An Ended is what became of a request to end a thread.
 type Ended struct {
-	Thread string `json:"thread_id"`
+	Thread string `json:"thread"`
 	// cancelled or killed, or as before while its process comes to its next safe point
 	Status  string `json:"status"`
 	Process int    `json:"process,omitempty"` // that drove it

@@ -36,13 +36,15 @@ func (r *Result) Failure() error {
 	return r.Error
 }
 
-// higher returns the flag with which a thread goes on that has reached a limit: twice what it had, or needed.
+// higher returns the flag with which a thread goes on that has reached a limit: what its directive allows itself, but
+// at least twice what the thread had, or needed.
 func higher(e *fault.Error) string {
 	code, _ := e.Details["limit"].(string)
 	had, known := e.Details["max"].(float64)
 	needs, _ := e.Details["current"].(float64)
 	name, reached := strings.CutSuffix(code, "_exceeded")
-	n := 2 * max(had, needs)
+	declared, _ := e.Details["declared"].(float64)
+	n := max(2*max(had, needs), declared)
 	switch {
 	case !known || !reached:
 		return ""

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -15,7 +16,7 @@ import (
 type Result struct {
 	Success   bool           `json:"success"`
 	Status    string         `json:"status"` // one of the states below
-	Thread    string         `json:"thread_id"`
+	Thread    string         `json:"thread"`
 	Directive string         `json:"directive"`
 	Result    string         `json:"result"`
 	Outputs   map[string]any `json:"outputs,omitempty"`
@@ -51,6 +52,8 @@ type State struct {
 	Status         string // of a thread that has ended
 	Turn, Turns    int64  // the last one, and the limit
 	Spend, Budget  int64  // nano-dollars, with those of its children, and the limit
+	Wait           time.Duration
+	Why            string // the failure that it waits after, unless an event says it
 }
 
 // CostOf is the cost of a thread as its transcript has it.
@@ -98,7 +101,7 @@ func ResultOf(dir string) (*Result, error) {
 
 // Shown is the result as the model of a parent sees it.
 func (r *Result) Shown() map[string]any {
-	value := map[string]any{"success": r.Success, "status": r.Status, "thread_id": r.Thread, "directive": r.Directive,
+	value := map[string]any{"success": r.Success, "status": r.Status, "thread": r.Thread, "directive": r.Directive,
 		"result": r.Result, "cost": Values(r.Cost)}
 	if r.Outputs != nil {
 		value["outputs"] = r.Outputs

@@ -30,7 +30,7 @@ type Query struct {
 
 // A Hit is an event that matches.
 type Hit struct {
-	Thread  string          `json:"thread_id"`
+	Thread  string          `json:"thread"`
 	Type    transcript.Type `json:"event_type"`
 	Line    int64           `json:"line_no"`
 	Snippet string          `json:"snippet"`
@@ -97,18 +97,18 @@ func (c *Controller) Search(ctx context.Context, name string, query Query) (*Hit
 				}
 				break
 			}
-			h, err := hit(event, re)
+			hit, err := hit(event, re)
 			if err != nil {
 				return nil, err
 			}
-			if h == nil {
+			if hit == nil {
 				continue
 			}
 			if len(found.Results) == query.Most {
 				found.Truncated = true
 				break
 			}
-			found.Results = append(found.Results, *h)
+			found.Results = append(found.Results, *hit)
 		}
 	}
 	return found, nil
@@ -168,23 +168,23 @@ func hit(event *transcript.Event, re *regexp.Regexp) (*Hit, error) {
 
 // write writes the texts in a value of JSON, each with an end of line.
 func write(to *strings.Builder, v any) {
-	switch v := v.(type) {
+	switch val := v.(type) {
 	case string:
-		if v != "" {
-			to.WriteString(v)
+		if val != "" {
+			to.WriteString(val)
 			to.WriteByte('\n')
 		}
 	case []any:
-		for _, one := range v {
+		for _, one := range val {
 			write(to, one)
 		}
 	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			write(to, v[name])
+		for _, name := range slices.Sorted(maps.Keys(val)) {
+			write(to, val[name])
 		}
 	case nil, bool:
 	default:
-		b, err := json.Marshal(v)
+		b, err := json.Marshal(val)
 		var plain any
 		if err == nil && json.Unmarshal(b, &plain) == nil {
 			if _, number := plain.(float64); number {

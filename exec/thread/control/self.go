@@ -93,19 +93,19 @@ func (c *Controller) Text(row *roster.Thread, tail int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		switch p := p.(type) {
+		switch request := p.(type) {
 		case transcript.Request:
-			for _, v := range p.Messages {
+			for _, v := range request.Messages {
 				if m, _ := v.(map[string]any); m["role"] == "user" || m["role"] == "system" {
 					say("[input]", m["text"])
 				}
 			}
 		case transcript.Answer:
-			say("[response]", p.Text)
+			say("[response]", request.Text)
 		case transcript.CallStarted:
-			say("[call]", p.Name, p.Ref, p.Input)
+			say("[call]", request.Name, request.Ref, request.Input)
 		case transcript.CallResult:
-			say("[result "+p.Status+"]", p.Output)
+			say("[result "+request.Status+"]", request.Output)
 		}
 	}
 	if tail > 0 {

@@ -64,30 +64,30 @@ type walk struct {
 
 // Walk walks a graph to its end, and returns its state.
 func Walk(ctx context.Context, declared *graph.Graph, inputs map[string]any, kernel Kernel) (map[string]any, error) {
-	w := &walk{Graph: declared, Kernel: kernel, inputs: inputs, state: object{}}
-	doc := w.doc()
+	walk := &walk{Graph: declared, Kernel: kernel, inputs: inputs, state: object{}}
+	doc := walk.doc()
 	for _, a := range declared.State {
 		v, err := a.Value.Fill(doc)
 		if err != nil {
 			return nil, tooMuch(err)
 		}
-		w.state[a.Name] = v
+		walk.state[a.Name] = v
 	}
 	var err error
-	if w.digest, err = digestOf(w.state); err != nil {
+	if walk.digest, err = digestOf(walk.state); err != nil {
 		return nil, err
 	}
-	if _, err := kernel.Decide(ctx, Started, object{"inputs": inputs, "state": w.state}); err != nil {
+	if _, err := kernel.Decide(ctx, Started, object{"inputs": inputs, "state": walk.state}); err != nil {
 		return nil, err
 	}
 	last := declared.Start
 	for at := declared.Start; at != ""; {
 		last = at
-		if at, err = w.take(ctx, declared.Node(at)); err != nil {
+		if at, err = walk.take(ctx, declared.Node(at)); err != nil {
 			return nil, err
 		}
 	}
-	return w.state, kernel.Record(true, transcript.Returned{Step: w.step, Node: last, Digest: w.digest})
+	return walk.state, kernel.Record(true, transcript.Returned{Step: walk.step, Node: last, Digest: walk.digest})
 }
 
 // doc is what templates and conditions are about.

@@ -20,34 +20,34 @@ var variable = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // fill replaces the variables in a value. A text that is exactly one variable becomes its value.
-func fill(v any, data map[string]any) any {
-	switch v := v.(type) {
+func fill(given any, data map[string]any) any {
+	switch val := given.(type) {
 	case string:
-		if m := variable().FindStringSubmatch(v); m != nil && m[0] == v {
+		if m := variable().FindStringSubmatch(val); m != nil && m[0] == val {
 			return plain(condition.At(data, m[1]))
 		}
-		return variable().ReplaceAllStringFunc(v, func(name string) string {
+		return variable().ReplaceAllStringFunc(val, func(name string) string {
 			return asText(plain(condition.At(data, name[2:len(name)-1])))
 		})
 	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = fill(v[i], data)
+		out := make([]any, len(val))
+		for i := range val {
+			out[i] = fill(val[i], data)
 		}
 		return out
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
+		out := make(map[string]any, len(val))
+		for key, value := range val {
 			out[key] = fill(value, data)
 		}
 		return out
 	}
-	return v
+	return given
 }
 
 // plain converts event data to JSON values.
-func plain(v any) any {
-	switch v := v.(type) {
+func plain(val any) any {
+	switch v := val.(type) {
 	case condition.Names:
 		if len(v) == 0 {
 			return nil
@@ -60,7 +60,7 @@ func plain(v any) any {
 		}
 		return out
 	}
-	return v
+	return val
 }
 
 // asText returns a value as text: a string as it is, null as nothing, anything else as JSON.

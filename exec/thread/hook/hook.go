@@ -122,21 +122,21 @@ func (s *Set) Fire(ctx context.Context, event string, data map[string]any, r Run
 // maxText bounds a text from a hook, in bytes.
 const maxText = 256 << 10
 
-// run runs one hook and merges its decision into d.
-func (h *Hook) run(ctx context.Context, event string, data map[string]any, r Runner, d *Decision) error {
+// run runs one hook and merges its decision into decision.
+func (h *Hook) run(ctx context.Context, event string, data map[string]any, runner Runner, decision *Decision) error {
 	record := transcript.Hook{ID: h.ID, Event: event, Layer: h.Layer}
 	mine := Decision{Control: h.Control, Delay: h.delay, Error: asText(fill(h.text, data))}
 	if h.Control == "" {
 		record.Ref = h.Ref.String()
 		params, _ := fill(h.params, data).(map[string]any)
-		value, err := r.Run(ctx, h, params)
+		value, err := runner.Run(ctx, h, params)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
 			e := fault.Of(err)
 			record.Error = &transcript.Fault{Code: string(e.Code), Message: e.Text}
-			if err := r.Record(record); err != nil || event != Started {
+			if err := runner.Record(record); err != nil || event != Started {
 				return err
 			}
 			return fault.Wrap(err, "the hook %q of thread_started can't run: %v", h.ID, e.Text)
@@ -148,37 +148,37 @@ func (h *Hook) run(ctx context.Context, event string, data map[string]any, r Run
 				len(text), maxText)
 		}
 		if text != "" {
-			d.Texts = append(d.Texts, text)
+			decision.Texts = append(decision.Texts, text)
 		}
 	}
 	record.Action = mine.Control
-	if h.Layer != Infra && d.Control == "" && mine.Control != "" {
-		d.Control, d.Delay, d.Error, d.By = mine.Control, mine.Delay, mine.Error, h.ID
+	if h.Layer != Infra && decision.Control == "" && mine.Control != "" {
+		decision.Control, decision.Delay, decision.Error, decision.By = mine.Control, mine.Delay, mine.Error, h.ID
 	}
-	return r.Record(record)
+	return runner.Record(record)
 }
 
 // typed parses the result of an item: a decision or a text.
-func typed(v any) (d Decision, text string) {
-	m, ok := v.(map[string]any)
+func typed(v any) (decision Decision, text string) {
+	object, ok := v.(map[string]any)
 	if !ok {
 		text, _ = v.(string)
-		return d, text
+		return decision, text
 	}
-	if action, _ := m["action"].(string); slices.Contains(controls, action) {
-		d.Control = action
-		d.Error, _ = m["error"].(string)
-		if wait, err := seconds(m["delay"]); err == nil {
-			d.Delay = wait
+	if action, _ := object["action"].(string); slices.Contains(controls, action) {
+		decision.Control = action
+		decision.Error, _ = object["error"].(string)
+		if wait, err := seconds(object["delay"]); err == nil {
+			decision.Delay = wait
 		}
-		return d, ""
+		return decision, ""
 	}
 	for _, name := range []string{"text", "content", "body"} {
-		if text, ok := m[name].(string); ok {
-			return d, text
+		if text, ok := object[name].(string); ok {
+			return decision, text
 		}
 	}
-	return d, ""
+	return decision, ""
 }
 
 // End returns the error with which a decision about an event ends the thread, or nil if the thread continues. money

@@ -295,6 +295,8 @@ func TestProblems(t *testing.T) {
 		{"{}", "[{event: error, action: retry, delay: -1}]", "delay: expected between 0"},
 		{"{}", "[{event: error, action: retry, condition: 'a ='}]", "condition: column 3"},
 		{"{}", "[{event: error, action: retry, conditon: a}]", `unknown key "conditon"`},
+		{"{}", "[{event: error, action: retry, layer: 3}]", `unknown key "layer"`},
+		{"{}", "[{event: error, action: retry, content: x}]", `unknown key "content"`},
 		{"{}", "[{event: error, action: {primary: sign, item_id: a}}]", "a hook can't sign"},
 		{"{}", "[{event: error, action: {item_id: ../a}}]", `invalid item "tool:../a"`},
 		{"{}", "[{event: error, action: {item_id: a, params: 3}}]", "params: expected an object"},

@@ -38,53 +38,53 @@ var lists = []struct {
 
 // Read reads the hooks of a thread.
 func Read(from Sources) (*Set, error) {
-	s := new(Set)
+	set := new(Set)
 	if types := from.Events.Get("event_types"); types != nil && types.Kind == value.Map {
 		for _, e := range types.Map {
-			s.events = append(s.events, e.Key)
+			set.events = append(set.events, e.Key)
 		}
 	}
 	for i, h := range from.Own {
-		if err := s.add(h.Value, Directive, fmt.Sprintf("hooks[%d]", i)); err != nil {
+		if err := set.add(h.Value, Directive, fmt.Sprintf("hooks[%d]", i)); err != nil {
 			return nil, fault.New(fault.Validation, "invalid hooks in %q: %v", from.Ref, err).On("ref",
 				from.Ref.String()).Try("rye docs hooks")
 		}
 	}
-	if err := s.config(from.Config); err != nil {
+	if err := set.config(from.Config); err != nil {
 		return nil, fault.New(fault.Config, "invalid config:%s: %v", Config, err).Try("rye docs hooks")
 	}
-	if len(s.hooks) > maxHooks {
+	if len(set.hooks) > maxHooks {
 		return nil, fault.New(fault.Config, "%q has %d hooks with those of config:%s; at most %d are allowed",
-			from.Ref, len(s.hooks), Config, maxHooks)
+			from.Ref, len(set.hooks), Config, maxHooks)
 	}
-	return s, nil
+	return set, nil
 }
 
 // config adds the hooks of config:hook_conditions.
-func (s *Set) config(v *value.Value) error {
+func (s *Set) config(val *value.Value) error {
 	known := []string{"schema_version", "name", "version", "category", "description", "action_primaries",
 		"action_item_types"}
-	for _, l := range lists {
-		known = append(known, l.name)
-		list := v.Get(l.name)
+	for _, source := range lists {
+		known = append(known, source.name)
+		list := val.Get(source.name)
 		if list.IsNull() {
 			continue
 		}
 		if list.Kind != value.List {
-			return fmt.Errorf("%s: expected a list", l.name)
+			return fmt.Errorf("%s: expected a list", source.name)
 		}
 		for i, h := range list.Items {
-			at := fmt.Sprintf("%s[%d]", l.name, i)
+			at := fmt.Sprintf("%s[%d]", source.name, i)
 			if h.Get("id").String() == "" {
 				return fmt.Errorf("%s: a hook in config needs an id", at)
 			}
-			if err := s.add(h, l.layer, at); err != nil {
+			if err := s.add(h, source.layer, at); err != nil {
 				return err
 			}
 		}
 	}
-	if v != nil {
-		for _, e := range v.Map {
+	if val != nil {
+		for _, e := range val.Map {
 			if !slices.Contains(known, e.Key) {
 				return fmt.Errorf("unknown key %q: expected one of %s", e.Key, strings.Join(known, ", "))
 			}
@@ -94,8 +94,8 @@ func (s *Set) config(v *value.Value) error {
 }
 
 // keys are the keys of a hook.
-var keys = []string{"id", "name", "event", "layer", "condition", "when", "action", "tool", "execute", "load", "params",
-	"inputs", "delay", "error", "enabled", "description", "content"}
+var keys = []string{"id", "name", "event", "condition", "when", "action", "tool", "execute", "load", "params",
+	"inputs", "delay", "error", "enabled", "description"}
 
 // add reads a hook and adds it unless it is disabled.
 func (s *Set) add(v *value.Value, layer int64, at string) error {
@@ -110,18 +110,18 @@ func (s *Set) add(v *value.Value, layer int64, at string) error {
 		}
 	}
 	r := &reader{doc: doc}
-	h := r.hook(layer)
-	if h.ID == "" {
-		h.ID = at
+	hook := r.hook(layer)
+	if hook.ID == "" {
+		hook.ID = at
 	}
-	r.events(s, h)
+	r.events(s, hook)
 	if r.err != nil {
 		return fmt.Errorf("%s: %w", at, r.err)
 	}
 	if on, ok := doc["enabled"]; ok && (on == false || on == "false") {
 		return nil
 	}
-	s.hooks = append(s.hooks, h)
+	s.hooks = append(s.hooks, hook)
 	return nil
 }
 
@@ -148,10 +148,10 @@ func (r *reader) text(in map[string]any, name string) string {
 }
 
 func (r *reader) hook(layer int64) *Hook {
-	h := &Hook{Layer: layer, ID: r.text(r.doc, "id"), text: r.text(r.doc, "error"),
+	hook := &Hook{Layer: layer, ID: r.text(r.doc, "id"), text: r.text(r.doc, "error"),
 		condition: new(condition.Condition)}
-	if h.ID == "" {
-		h.ID = r.text(r.doc, "name")
+	if hook.ID == "" {
+		hook.ID = r.text(r.doc, "name")
 	}
 	for _, name := range []string{"condition", "when"} {
 		given := r.doc[name]
@@ -163,32 +163,32 @@ func (r *reader) hook(layer int64) *Hook {
 			r.bad("%s: %v", name, problems[0])
 			continue
 		}
-		h.condition, r.roots = c, c.Roots()
+		hook.condition, r.roots = c, c.Roots()
 	}
 	var err error
-	if h.delay, err = seconds(r.doc["delay"]); err != nil {
+	if hook.delay, err = seconds(r.doc["delay"]); err != nil {
 		r.bad("delay: %v", err)
 	}
-	r.action(h)
-	return h
+	r.action(hook)
+	return hook
 }
 
 // events determines the events of a hook.
-func (r *reader) events(s *Set, h *Hook) {
+func (r *reader) events(set *Set, hook *Hook) {
 	event := r.text(r.doc, "event")
 	switch {
 	case event != "":
-		h.events = []string{event}
+		hook.events = []string{event}
 	case len(r.roots) == 0:
 		r.bad("event: required")
 	case slices.Contains(r.roots, "error"):
-		h.events = []string{Failure, CallResult}
+		hook.events = []string{Failure, CallResult}
 	default:
-		h.events = []string{AfterStep}
+		hook.events = []string{AfterStep}
 	}
-	for _, e := range h.events {
-		if !s.Knows(e) {
-			r.bad("unknown event %q: expected one of %s", e, strings.Join(s.events, ", "))
+	for _, e := range hook.events {
+		if !set.Knows(e) {
+			r.bad("unknown event %q: expected one of %s", e, strings.Join(set.events, ", "))
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (r *reader) object(in map[string]any, names ...string) map[string]any {
 }
 
 // action reads the action of a hook.
-func (r *reader) action(h *Hook) {
+func (r *reader) action(hook *Hook) {
 	actions := 0
 	for _, name := range []string{"action", "tool", "execute", "load"} {
 		if r.doc[name] != nil {
@@ -221,25 +221,25 @@ func (r *reader) action(h *Hook) {
 		r.bad("expected one of action, tool, execute and load")
 		return
 	}
-	h.params = r.object(r.doc, "params", "inputs")
+	hook.params = r.object(r.doc, "params", "inputs")
 	switch {
 	case r.doc["tool"] != nil:
-		r.tool(h, r.text(r.doc, "tool"))
+		r.tool(hook, r.text(r.doc, "tool"))
 	case r.doc["execute"] != nil:
-		r.named(h, capability.Execute, r.doc["execute"])
+		r.named(hook, capability.Execute, r.doc["execute"])
 	case r.doc["load"] != nil:
-		r.named(h, capability.Load, r.doc["load"])
+		r.named(hook, capability.Load, r.doc["load"])
 	default:
 		action, ok := r.doc["action"].(map[string]any)
 		if !ok {
-			r.control(h, r.text(r.doc, "action"))
+			r.control(hook, r.text(r.doc, "action"))
 			return
 		}
 		if more := r.object(action, "params", "inputs"); len(more) > 0 {
-			h.params = more
+			hook.params = more
 		}
-		h.Dry = action["dry_run"] == true || action["dry_run"] == "true"
-		r.item(h, r.text(action, "primary"), r.text(action, "item_type"), r.text(action, "item_id"))
+		hook.Dry = action["dry_run"] == true || action["dry_run"] == "true"
+		r.item(hook, r.text(action, "primary"), r.text(action, "item_type"), r.text(action, "item_id"))
 	}
 }
 
@@ -251,46 +251,46 @@ func (r *reader) control(h *Hook, name string) {
 }
 
 // tool reads a tool: a verb's, or a tool to execute.
-func (r *reader) tool(h *Hook, id string) {
+func (r *reader) tool(hook *Hook, id string) {
 	verb, isVerb := strings.CutPrefix(strings.ReplaceAll(id, "/", "."), primary)
 	if !isVerb {
 		if !strings.Contains(id, "/") {
 			id = strings.ReplaceAll(id, ".", "/")
 		}
-		r.item(h, capability.Execute, "tool", id)
+		r.item(hook, capability.Execute, "tool", id)
 		return
 	}
-	params := h.params
-	h.params = r.object(params, "parameters", "params", "inputs")
+	params := hook.params
+	hook.params = r.object(params, "parameters", "params", "inputs")
 	if verb = strings.TrimPrefix(verb, "rye_"); verb == capability.Search {
-		h.params = params
+		hook.params = params
 	}
-	r.item(h, verb, r.text(params, "item_type"), r.text(params, "item_id"))
+	r.item(hook, verb, r.text(params, "item_type"), r.text(params, "item_id"))
 }
 
 // named reads an object with item_type and item_id, or an id.
-func (r *reader) named(h *Hook, verb string, v any) {
+func (r *reader) named(hook *Hook, verb string, v any) {
 	if id, ok := v.(string); ok {
-		r.item(h, verb, "", strings.TrimSpace(id))
+		r.item(hook, verb, "", strings.TrimSpace(id))
 		return
 	}
-	m, ok := v.(map[string]any)
+	object, ok := v.(map[string]any)
 	if !ok {
 		r.bad("%s: expected an id or an object", verb)
 		return
 	}
-	id := r.text(m, "item_id")
+	id := r.text(object, "item_id")
 	if id == "" {
-		id = r.text(m, "content")
+		id = r.text(object, "content")
 	}
-	if more := r.object(m, "params", "inputs"); len(more) > 0 {
-		h.params = more
+	if more := r.object(object, "params", "inputs"); len(more) > 0 {
+		hook.params = more
 	}
-	r.item(h, verb, r.text(m, "item_type"), id)
+	r.item(hook, verb, r.text(object, "item_type"), id)
 }
 
 // item sets the item of a hook, or the control action that it denotes.
-func (r *reader) item(h *Hook, verb, kind, id string) {
+func (r *reader) item(hook *Hook, verb, kind, id string) {
 	if verb == "" {
 		verb = capability.Execute
 	}
@@ -298,16 +298,16 @@ func (r *reader) item(h *Hook, verb, kind, id string) {
 		kind = "tool"
 	}
 	if verb == capability.Execute && kind == "tool" && strings.TrimPrefix(id, "tool:") == controlItem {
-		if text := r.text(h.params, "error"); text != "" {
-			h.text = text
+		if text := r.text(hook.params, "error"); text != "" {
+			hook.text = text
 		}
-		r.control(h, r.text(h.params, "action"))
+		r.control(hook, r.text(hook.params, "action"))
 		return
 	}
-	h.Verb = verb
+	hook.Verb = verb
 	switch verb {
 	case capability.Search:
-		h.Ref = model.Ref{Kind: kind}
+		hook.Ref = model.Ref{Kind: kind}
 		return
 	case capability.Execute, capability.Load:
 	default:
@@ -315,7 +315,7 @@ func (r *reader) item(h *Hook, verb, kind, id string) {
 		return
 	}
 	var err error
-	if h.Ref, err = model.ParseRef(kind + ":" + id); err != nil {
+	if hook.Ref, err = model.ParseRef(kind + ":" + id); err != nil {
 		r.bad("invalid item %q", kind+":"+id)
 	}
 }

@@ -18,10 +18,10 @@ type Window struct {
 
 // ReadWindow reads config:coordination.
 func ReadWindow(v *value.Value) (*Window, error) {
-	w := &Window{pressure: 0.75}
+	window := &Window{pressure: 0.75}
 	threshold := v.Get("coordination").Get("continuation").Get("pressure_threshold")
 	if threshold.IsNull() {
-		return w, nil
+		return window, nil
 	}
 	share, err := strconv.ParseFloat(threshold.Text, 64)
 	if err != nil || !(share > 0 && share <= 1) || threshold.Kind == value.Text {
@@ -29,8 +29,8 @@ func ReadWindow(v *value.Value) (*Window, error) {
 			"invalid config:%s: continuation.pressure_threshold must be a number above 0, at most 1",
 			Coordination).Try("rye docs hooks")
 	}
-	w.pressure = share
-	return w, nil
+	window.pressure = share
+	return window, nil
 }
 
 // Pressed reports whether the window has just reached the threshold. It reports that again only after the share has

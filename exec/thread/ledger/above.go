@@ -14,23 +14,24 @@ type Above []*Balance
 
 // OpenAbove opens a closed account and those above it again, as far as a child needs them to spend the rest of its
 // budget; nil is no bound. No budget grows. Opened accounts are returned with an error, too.
-func OpenAbove(ctx context.Context, l Ledger, thread string, rest *int64, at time.Time) (opened Above, err error) {
-	a, err := Get(ctx, l, thread)
-	if err != nil || a == nil || !a.Closed {
+func OpenAbove(ctx context.Context, ledger Ledger, thread string, rest *int64, at time.Time) (opened Above,
+	err error) {
+	balance, err := Get(ctx, ledger, thread)
+	if err != nil || balance == nil || !balance.Closed {
 		return nil, err
 	}
-	if opened, err = OpenAbove(ctx, l, a.Parent, rest, at); err != nil {
+	if opened, err = OpenAbove(ctx, ledger, balance.Parent, rest, at); err != nil {
 		return opened, err
 	}
-	budget := a.Budget
+	budget := balance.Budget
 	if budget != nil && rest != nil {
-		most := min(*budget, a.Spent()+*rest)
+		most := min(*budget, balance.Spent()+*rest)
 		budget = &most
 	}
-	if err := l.Do(ctx, Open(thread, a.Parent, a.Epoch, budget, at)); err != nil {
+	if err := ledger.Do(ctx, Open(thread, balance.Parent, balance.Epoch, budget, at)); err != nil {
 		return opened, err
 	}
-	return append(opened, a), nil
+	return append(opened, balance), nil
 }
 
 // Close closes the accounts again, the lowest first. It leaves an account that another process has opened

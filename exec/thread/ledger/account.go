@@ -32,6 +32,7 @@ func (a *Account) Attach(l Ledger, b *Balance, guard func() (release func(), err
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ledger, a.thread, a.epoch, a.booked, a.held, a.guard = l, b.Thread, b.Epoch, b.Own, b.Calls, guard
+	a.open = map[string]bool{}
 }
 
 // late returns the entries for what was spent since the last write.
@@ -97,9 +98,6 @@ func (a *Account) Reserve(ctx context.Context, call string, worst int64) error {
 	}
 	if a.held == nil {
 		a.held = map[string]int64{}
-	}
-	if a.open == nil {
-		a.open = map[string]bool{}
 	}
 	a.held[call], a.open[call] = worst, true
 	return nil

@@ -107,7 +107,7 @@ func (a *account) surplus() int64 {
 	if a.budget != nil && !a.closed {
 		rest = max(rest, *a.budget-a.own-a.below)
 	}
-	return max(rest, 0)
+	return rest
 }
 
 // change changes an account and the sums of those above it.
@@ -147,110 +147,109 @@ func IsShort(err error) bool { return err != nil && fault.CodeOf(err) == fault.B
 const most = int64(1) << 60 // bounds one amount, so that small sums can't overflow
 
 // check refuses an invalid entry. strict also compares budgets, which is not repeated when the book is read.
-func (all *accounts) check(e *Entry, strict bool) error {
-	a := all.byThread[e.Thread]
-	if e.Thread == "" || e.Amount < 0 || e.Amount > most || e.Own < 0 || e.Epoch < 0 || e.Budget != nil &&
-		(*e.Budget < 0 || *e.Budget > most) {
-		return fault.New(fault.Validation, "invalid entry %s of the ledger for %q", e.Op, e.Thread)
+func (all *accounts) check(entry *Entry, strict bool) error {
+	account := all.byThread[entry.Thread]
+	if entry.Thread == "" || entry.Amount < 0 || entry.Amount > most || entry.Own < 0 || entry.Epoch < 0 ||
+		entry.Budget != nil &&
+			(*entry.Budget < 0 || *entry.Budget > most) {
+		return fault.New(fault.Validation, "invalid entry %s of the ledger for %q", entry.Op, entry.Thread)
 	}
-	if a == nil && e.Op != OpOpen && e.Op != opCarry {
-		return fault.New(fault.NotFound, "the thread %q has no account", e.Thread)
+	if account == nil && entry.Op != OpOpen && entry.Op != opCarry {
+		return fault.New(fault.NotFound, "the thread %q has no account", entry.Thread)
 	}
-	if a != nil && e.Epoch < a.epoch {
-		return fault.New(fault.Conflict, "another process drives the thread %s now", e.Thread).On("epoch", a.epoch).
-			Try("rye thread wait " + fault.Quote(e.Thread)).Permanent()
+	if account != nil && entry.Epoch < account.epoch {
+		return fault.New(fault.Conflict, "another process drives the thread %s now", entry.Thread).On("epoch",
+			account.epoch).
+			Try("rye thread wait " + fault.Quote(entry.Thread)).Permanent()
 	}
-	if a != nil && a.closed && (e.Op == OpReserve || e.Op == OpSettle) {
-		return fault.New(fault.Conflict, "the account of the thread %s is closed", e.Thread).Permanent()
+	if account != nil && account.closed && (entry.Op == OpReserve || entry.Op == OpSettle) {
+		return fault.New(fault.Conflict, "the account of the thread %s is closed", entry.Thread).Permanent()
 	}
-	switch e.Op {
+	switch entry.Op {
 	case OpOpen, opCarry:
-		return all.checkOpen(a, e, strict && e.Op == OpOpen)
+		return all.checkOpen(account, entry, strict && entry.Op == OpOpen)
 	case OpReserve:
-		if _, ok := a.held[e.Call]; ok || e.Call == "" {
-			return fault.New(fault.Conflict, "the call %q of %s is reserved already", e.Call, e.Thread).Permanent()
+		if _, ok := account.held[entry.Call]; ok || entry.Call == "" {
+			return fault.New(fault.Conflict, "the call %q of %s is reserved already", entry.Call,
+				entry.Thread).Permanent()
 		}
-		if left, _ := a.left(); strict && e.Amount > left {
-			return short("the next model call", e.Amount, left)
+		if left, _ := account.left(); strict && entry.Amount > left {
+			return short("the next model call", entry.Amount, left)
 		}
 	case OpSettle:
-		if a.own+e.Amount > most {
-			return fault.New(fault.Validation, "invalid amount %d for thread %s", e.Amount, e.Thread)
+		if account.own+entry.Amount > most {
+			return fault.New(fault.Validation, "invalid amount %d for thread %s", entry.Amount, entry.Thread)
 		}
 	case OpClose:
 	default:
-		return fault.New(fault.Validation, "unknown entry %q of the ledger", e.Op)
+		return fault.New(fault.Validation, "unknown entry %q of the ledger", entry.Op)
 	}
 	return nil
 }
 
-func (all *accounts) checkOpen(a *account, e *Entry, strict bool) error {
-	parent := all.byThread[e.Parent]
+func (all *accounts) checkOpen(account *account, entry *Entry, strict bool) error {
+	parent := all.byThread[entry.Parent]
 	switch {
-	case e.Parent != "" && parent == nil:
-		return fault.New(fault.NotFound, "the parent %q of the thread %s has no account", e.Parent, e.Thread)
-	case a != nil && (e.Op == opCarry || a.parent != parent):
-		return fault.New(fault.Conflict, "the thread %s has another account", e.Thread).Permanent()
+	case entry.Parent != "" && parent == nil:
+		return fault.New(fault.NotFound, "the parent %q of the thread %s has no account", entry.Parent, entry.Thread)
+	case account != nil && (entry.Op == opCarry || account.parent != parent):
+		return fault.New(fault.Conflict, "the thread %s has another account", entry.Thread).Permanent()
 	case !strict || parent == nil:
 		return nil
 	case parent.closed:
-		return fault.New(fault.Conflict, "the account of the parent %s is closed", e.Parent).Permanent()
+		return fault.New(fault.Conflict, "the account of the parent %s is closed", entry.Parent).Permanent()
 	}
 	left, bounded := parent.left()
 	var spent, already int64
-	if a != nil {
-		spent, already = a.own+a.below, a.surplus()
+	if account != nil {
+		spent, already = account.own+account.below, account.surplus()
 	}
 	switch {
-	case bounded != nil && e.Budget == nil:
-		return fault.New(fault.Budget, "the thread %s has no spend limit, but its parent has one", e.Thread)
-	case bounded != nil && *e.Budget-spent-already > left:
-		return short("the child", *e.Budget-spent, left+already)
+	case bounded != nil && entry.Budget == nil:
+		return fault.New(fault.Budget, "the thread %s has no spend limit, but its parent has one", entry.Thread)
+	case bounded != nil && *entry.Budget-spent-already > left:
+		return short("the child", *entry.Budget-spent, left+already)
 	}
 	return nil
 }
 
-// apply applies a checked entry, and returns a function that undoes it.
-func (all *accounts) apply(e *Entry) (undo func()) {
-	a := all.byThread[e.Thread]
-	if a == nil {
-		a = &account{id: e.Thread, parent: all.byThread[e.Parent], held: map[string]int64{}, closed: true}
-		all.byThread[e.Thread] = a
-		undo = func() { delete(all.byThread, e.Thread) }
+// apply applies a checked entry, and returns a function that undoes it once all entries after it are undone.
+func (all *accounts) apply(entry *Entry) (undo func()) {
+	found := all.byThread[entry.Thread]
+	if found == nil {
+		found = &account{id: entry.Thread, parent: all.byThread[entry.Parent], held: map[string]int64{}, closed: true}
+		all.byThread[entry.Thread] = found
+		undo = func() { delete(all.byThread, entry.Thread) }
 	}
-	before := *a
-	before.held = maps.Clone(a.held)
-	a.change(func() {
-		a.epoch = e.Epoch
-		switch e.Op {
+	before := *found
+	before.held = maps.Clone(found.held)
+	found.change(func() {
+		found.epoch = entry.Epoch
+		switch entry.Op {
 		case OpOpen:
-			a.budget, a.closed, a.at = e.Budget, false, e.Time
+			found.budget, found.closed, found.at = entry.Budget, false, entry.Time
 		case opCarry:
-			a.budget, a.own, a.closed, a.at = e.Budget, e.Own, e.Closed, e.Time
-			for call, n := range e.Held {
-				a.held[call] = n
-				a.inFlight += n
+			found.budget, found.own, found.closed, found.at = entry.Budget, entry.Own, entry.Closed, entry.Time
+			for call, n := range entry.Held {
+				found.held[call] = n
+				found.inFlight += n
 			}
 		case OpReserve:
-			a.held[e.Call] = e.Amount
-			a.inFlight += e.Amount
+			found.held[entry.Call] = entry.Amount
+			found.inFlight += entry.Amount
 		case OpSettle:
-			a.inFlight -= a.held[e.Call]
-			delete(a.held, e.Call)
-			a.own += e.Amount
+			found.inFlight -= found.held[entry.Call]
+			delete(found.held, entry.Call)
+			found.own += entry.Amount
 		case OpClose:
-			a.own += a.inFlight
-			a.inFlight, a.closed, a.at = 0, true, e.Time
-			clear(a.held)
+			found.own += found.inFlight
+			found.inFlight, found.closed, found.at = 0, true, entry.Time
+			clear(found.held)
 		}
 	})
 	created := undo
 	return func() {
-		a.change(func() {
-			below, aside := a.below, a.aside
-			*a = before
-			a.below, a.aside = below, aside
-		})
+		found.change(func() { *found = before })
 		if created != nil {
 			created()
 		}
@@ -259,21 +258,21 @@ func (all *accounts) apply(e *Entry) (undo func()) {
 
 // Take implements journal.Total.
 func (all *accounts) Take(text []byte) error {
-	var e Entry
+	var entry Entry
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
+	if err := d.Decode(&entry); err != nil {
 		return err
 	}
-	for _, n := range e.Held {
+	for _, n := range entry.Held {
 		if n < 0 || n > most {
 			return errors.New("an impossible amount")
 		}
 	}
-	if err := all.check(&e, false); err != nil {
+	if err := all.check(&entry, false); err != nil {
 		return fmt.Errorf("impossible: %w", err)
 	}
-	all.apply(&e)
+	all.apply(&entry)
 	return nil
 }
 

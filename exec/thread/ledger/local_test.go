@@ -1,14 +1,17 @@
 package ledger_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/ledger/ledgertest"
@@ -49,7 +52,8 @@ func TestShorter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	a, b := open(t, path), open(t, path)
 	all := int64(1 << 40)
-	must(t, a.Do(t.Context(), ledger.Open("x", "", 1, &all, noon), ledger.Open("c", "x", 3, &all, noon)))
+	must(t, a.Do(t.Context(), ledger.Open("x", "", 1, &all, noon), ledger.Open("c", "x", 3, &all, noon),
+		ledger.Open("old", "", 1, &all, noon), ledger.Close("old", 1, noon)))
 	entries := make([]ledger.Entry, 0, 200)
 	var size int64
 	for n := 0; ; n++ {
@@ -73,10 +77,10 @@ func TestShorter(t *testing.T) {
 	}
 	must(t, a.Do(t.Context(), ledger.Settle("c", 3, "last", 2)))
 	for _, l := range []*ledger.Local{a, b, open(t, path)} {
-		got, err := l.Accounts(t.Context(), "x", "c")
+		got, err := l.Accounts(t.Context(), "x", "c", "old")
 		must(t, err)
-		if c, x := got["c"], got["x"]; c.Held != 0 || c.Own%100 != 2 || x.Below != c.Own || c.Epoch != 3 ||
-			x.Aside != all-c.Own {
+		if c, x := got["c"], got["x"]; !got["old"].Closed || c.Held != 0 || c.Own%100 != 2 || x.Below != c.Own ||
+			c.Epoch != 3 || x.Aside != all-c.Own {
 			t.Errorf("%+v, %+v", c, x)
 		}
 	}
@@ -98,15 +102,27 @@ func TestImpossible(t *testing.T) {
 			t.Errorf("%+v: %v, %v", e, got, err)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "ledger")
-	must(t, open(t, path).Do(t.Context(), ledger.Open("x", "", 2, nil, noon)))
-	b, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, []byte(strings.Replace(string(b), `"epoch":2`, `"epoch":1`, 1)), 0o600))
-	if _, err := open(t, path).Accounts(t.Context()); fault.CodeOf(err) != fault.Integrity {
-		t.Error(err)
+	for _, record := range []string{
+		`{"op":"open","thread":"y","epoch":1,"colour":"red"}`, `{"op":"open","thread":"x","epoch":1}`, `[]`,
+		`{"op":"carry","thread":"y","epoch":1,"held":{"1":-1}}`,
+		`{"op":"carry","thread":"y","epoch":1,"held":{"1":2000000000000000000}}`,
+	} {
+		path := filepath.Join(t.TempDir(), "ledger")
+		must(t, open(t, path).Do(t.Context(), ledger.Open("x", "", 2, nil, noon)))
+		book := journal.Book[anything]{Path: path, Format: "rye ledger", Empty: func() anything { return nil }}
+		must(t, book.Change(t.Context(), func(anything) ([]any, error) { return []any{json.RawMessage(record)}, nil }))
+		must(t, book.Close())
+		if _, err := open(t, path).Accounts(t.Context()); fault.CodeOf(err) != fault.Integrity {
+			t.Errorf("%s: %v", record, err)
+		}
 	}
 }
+
+// anything is the total of records that mean nothing.
+type anything []byte
+
+func (anything) Take([]byte) error { return nil }
+func (anything) Records() [][]byte { return nil }
 
 // TestAbove: accounts are opened for one below them as far as it needs them, and no further than they were.
 func TestAbove(t *testing.T) {
@@ -139,10 +155,37 @@ func TestAbove(t *testing.T) {
 	if err := l.Do(t.Context(), ledger.Open("d", "c", 3, n(100), noon)); fault.CodeOf(err) != fault.Budget {
 		t.Error(err)
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := opened.Close(over, l, noon); !errors.Is(err, context.Canceled) {
+		t.Errorf("an account that stays open is no error: %v", err)
+	}
 	// Another process goes on with the parent.
 	must(t, l.Do(t.Context(), ledger.Open("c", "x", 7, n(50), noon)))
 	must(t, opened.Close(t.Context(), l, noon))
 	if c, err := ledger.Get(t.Context(), l, "c"); err != nil || c.Closed || c.Epoch != 7 {
 		t.Errorf("%+v, %v", c, err)
+	}
+	// A bound isn't made up, and isn't lost.
+	must(t, l.Do(t.Context(), ledger.Close("c", 7, noon), ledger.Open("free", "", 1, nil, noon),
+		ledger.Close("free", 1, noon)))
+	for thread, rest := range map[string]*int64{"none": n(5), "free": n(5), "c": nil} {
+		_, err := ledger.OpenAbove(t.Context(), l, thread, rest, noon)
+		must(t, err)
+	}
+	all, err = l.Accounts(t.Context())
+	must(t, err)
+	if c, free := all["c"], all["free"]; c.Closed || *c.Budget != 50 || free.Closed || free.Budget != nil {
+		t.Errorf("%+v, %+v", c, free)
+	}
+	must(t, l.Do(t.Context(), ledger.Close("c", 7, noon)))
+	if o, err := ledger.OpenAbove(over, l, "c", nil, noon); len(o) > 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", o, err)
+	}
+	if _, _, err := ledger.Rest(over, l, "c", nil, false); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := ledger.Left(over, l, "c"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

@@ -137,6 +137,23 @@ func At(e *fault.Error, l *transcript.Limit) *fault.Error {
 // Nano is the number of nano-dollars in a dollar.
 const Nano = 1e9
 
+// Declared adds to the error of a reached limit what the directive allows itself, if that is more.
+func (l *Set) Declared(e *fault.Error, reached *transcript.Limit) *fault.Error {
+	for _, f := range l.fields() {
+		n := float64(*f.at)
+		switch f.name {
+		case "spend":
+			n /= Nano
+		case duration:
+			n /= float64(time.Second)
+		}
+		if f.name+"_exceeded" == reached.Code && *f.at != Unlimited && n > reached.Max {
+			return e.On("declared", n)
+		}
+	}
+	return e
+}
+
 // Lower lowers each limit to that of another set.
 func (l *Set) Lower(most *Set) {
 	bounds := most.fields()

@@ -234,15 +234,17 @@ func TestSettings(t *testing.T) {
 		"{limits: {default: {turns: 1}}}":                     `unknown key "limits.default": expected one of defaults`,
 		"{retry: {max_retry: 1}}":                             `unknown key "retry.max_retry"`,
 		"{concurrency: {max_total: 9}}":                       `unknown key "concurrency.max_total"`,
-		"{concurrency: {max_total_threads: -9}}":              "concurrency.max_total_threads must be between 0 and 100000",
+		"{concurrency: {max_total_threads: -9}}":              "concurrency.max_total_threads must be between 1 and 100000",
+		"{concurrency: {max_total_threads: 0}}":               "concurrency.max_total_threads must be between 1 and 100000",
+		"{concurrency: {max_concurrent_children: 0}}":         "concurrency.max_concurrent_children must be between 1 and 1000",
 		"{child_policy: {on_parent_cancel: maybe}}":           "child_policy.on_parent_cancel must be cancel or continue",
 		"{child_policy: {on_parent_end: x}}":                  `unknown key "child_policy.on_parent_end"`,
 		"{limits: {defaults: 3}}":                             "invalid config:resilience: ",
 		"{retry: {max_retries: -1}}":                          "retry.max_retries must be between 0 and 100",
 		"{retry: {max_retries: 101}}":                         "retry.max_retries must be between 0 and 100",
 		"{retry: {max_retries: often}}":                       "retry.max_retries must be between 0 and 100",
-		"{concurrency: {max_concurrent_children: 2.5}}":       "concurrency.max_concurrent_children must be between 0 and 1000",
-		"{concurrency: {max_concurrent_children: 999999999}}": "concurrency.max_concurrent_children must be between 0 and 1000",
+		"{concurrency: {max_concurrent_children: 2.5}}":       "concurrency.max_concurrent_children must be between 1 and 1000",
+		"{concurrency: {max_concurrent_children: 999999999}}": "concurrency.max_concurrent_children must be between 1 and 1000",
 	} {
 		if _, err := limits.ReadSettings(yaml(t, text)); fault.CodeOf(err) != fault.Config ||
 			!strings.Contains(err.Error(), want) {
@@ -280,4 +282,27 @@ func FuzzOverride(f *testing.F) {
 			t.Fatalf("%q: %+v becomes %+v", pair, l, back)
 		}
 	})
+}
+
+// TestReachedTime: a thread ends at its time limit, to the microsecond, and the error says so in milliseconds. Rounded
+// before it is compared, the time would let a thread go on; unrounded, its record would be hard to read.
+func TestReachedTime(t *testing.T) {
+	for _, c := range []struct {
+		limit, elapsed time.Duration
+		current        float64 // 0: not reached
+	}{
+		{time.Second, time.Second, 1},
+		{time.Second, time.Second - 1, 0},
+		{time.Second, 1234567 * time.Microsecond, 1.234},
+		{1000500 * time.Microsecond, 1000700 * time.Microsecond, 1.0005},
+		{1000500 * time.Microsecond, 1000400 * time.Microsecond, 0},
+		{300 * time.Microsecond, 350 * time.Microsecond, 0.00035},
+	} {
+		l := limits.None()
+		l.Duration = c.limit
+		if got := l.Late(c.elapsed); (got != nil) != (c.current != 0) || got != nil && (got.Current != c.current ||
+			got.Max != c.limit.Seconds()) {
+			t.Errorf("%s of %s: %+v", c.elapsed, c.limit, got)
+		}
+	}
 }

@@ -41,7 +41,7 @@ type end struct {
 	Ended  string          `json:"ended,omitempty"`
 }
 
-// A wire writes frames. It may be used by many goroutines.
+// A wire writes frames. It is safe for concurrent use.
 type wire struct {
 	mu sync.Mutex
 	to io.Writer

@@ -10,10 +10,12 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -54,7 +56,7 @@ type End struct {
 	Ended  string // steps, memory or cancelled, if that ended it
 }
 
-// A Host runs loops in children of this process. It is safe for many goroutines.
+// A Host runs loops in children of this process. It is safe for concurrent use.
 type Host struct {
 	Machine *sandbox.Machine
 	Self    []string // an absolute path and arguments that start this binary so that it calls Guest
@@ -153,6 +155,7 @@ type process struct {
 
 	// Once over is closed:
 	outcome *sandbox.Ending
+	said    string // the first line of what it wrote to standard error
 	err     error
 }
 
@@ -184,6 +187,7 @@ func (h *Host) start(loop *Loop) (*process, error) {
 		})
 		child.mu.Lock()
 		child.memory = child.memory || worker.OutOfMemory(complaint.String())
+		child.said, _, _ = strings.Cut(strings.TrimSpace(strings.ToValidUTF8(complaint.String(), "\ufffd")), "\n")
 		child.mu.Unlock()
 		in.Close()
 		answers.Close()
@@ -245,7 +249,11 @@ func (p *process) broken(ctx context.Context) (*End, error) {
 	case p.err != nil:
 		return nil, p.err
 	}
-	return &End{Reason: "the process of the loop ended unexpectedly"}, nil
+	reason := "the process of the loop ended unexpectedly"
+	if p.said != "" {
+		reason += ": " + fault.Clip(p.said, 200)
+	}
+	return &End{Reason: reason}, nil
 }
 
 // A running is a loop that runs.

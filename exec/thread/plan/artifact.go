@@ -13,7 +13,7 @@ import (
 // maxPage bounds one page, in bytes. A page is a result too: one of 16 KiB would be an artifact itself.
 const maxPage = 15 << 10
 
-// A Artifacts has the artifacts of one thread. The zero Artifacts has none. It is safe for many goroutines.
+// A Artifacts has the artifacts of one thread. The zero Artifacts has none. It is safe for concurrent use.
 type Artifacts struct {
 	mu   sync.Mutex
 	text map[string]string // by their digests

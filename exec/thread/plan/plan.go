@@ -106,6 +106,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
@@ -308,7 +309,14 @@ func (p *Plan) Offer(ctx context.Context) (err error) {
 	return err
 }
 
-// Tools are what the model is offered.
+// Offered are the tools that the model sees. Without a permission, those for items could do nothing.
+func (p *Plan) Offered() []provider.Tool {
+	return slices.DeleteFunc(p.Tools(), func(tool provider.Tool) bool {
+		return len(p.Caps.List()) == 0 && slices.Contains([]string{NameExecute, NameLoad, NameSearch}, tool.Name)
+	})
+}
+
+// Tools are those that the model may call.
 func (p *Plan) Tools() []provider.Tool {
 	return OwnTools(p.Says.Outputs, p.Named.Tools, p.Signs)
 }

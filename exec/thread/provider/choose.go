@@ -54,37 +54,38 @@ func (w *Wanted) name() string {
 }
 
 // ChooseModel finds the model and its fallback.
-func ChooseModel(ctx context.Context, s *session.Session, w *Wanted) (Model, error) {
-	all, digests, err := providers(ctx, s)
+func ChooseModel(ctx context.Context, session *session.Session, wanted *Wanted) (Model, error) {
+	all, digests, err := providers(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	c, err := Resolve(all, w.name())
+	choice, err := Resolve(all, wanted.name())
 	if err != nil {
 		return nil, err
 	}
-	second, has, err := w.fallback(all)
+	second, has, err := wanted.fallback(all)
 	if err != nil {
 		return nil, err
 	}
-	if w.Replay != "" {
-		m, err := openReplay(w.Replay, c, digests[c.Provider.Ref])
+	if wanted.Replay != "" {
+		m, err := openReplay(wanted.Replay, choice, digests[choice.Provider.Ref])
 		if err != nil || !has {
 			return m, err
 		}
 		return &fallible{Model: m, next: m}, nil
 	}
-	if err := w.affordable(c); err != nil {
+	if err := wanted.affordable(choice); err != nil {
 		return nil, err
 	}
-	m := &service{choice: c, raw: digests[c.Provider.Ref], session: s}
+	m := &service{choice: choice, raw: digests[choice.Provider.Ref], session: session}
 	if !has {
 		return m, nil
 	}
-	if err := w.affordable(second); err != nil {
+	if err := wanted.affordable(second); err != nil {
 		return nil, err
 	}
-	return &fallible{Model: m, next: &service{choice: second, raw: digests[second.Provider.Ref], session: s}}, nil
+	return &fallible{Model: m, next: &service{choice: second, raw: digests[second.Provider.Ref], session: session}},
+		nil
 }
 
 // affordable refuses a model with an unknown price if the thread has a spend limit.
@@ -113,8 +114,8 @@ type Lack struct {
 
 // Candidates returns the providers, the ready ones first. Among these, the library's own that need no key come
 // last: they are always ready, but their server may not be running.
-func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err error) {
-	items, err := s.Providers(ctx)
+func Candidates(ctx context.Context, session *session.Session) (all []Candidate, err error) {
+	items, err := session.Providers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -123,26 +124,26 @@ func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err e
 		if !Is(it.Model) {
 			continue
 		}
-		c := Candidate{Digest: it.Raw}
-		if c.Provider, err = Read(it.Model); err != nil {
+		candidate := Candidate{Digest: it.Raw}
+		if candidate.Provider, err = Read(it.Model); err != nil {
 			return nil, err
 		}
-		for _, name := range c.Secrets {
-			allowed, set, err := s.Secret(ctx, name, c.Ref)
+		for _, name := range candidate.Secrets {
+			allowed, set, err := session.Secret(ctx, name, candidate.Ref)
 			if err != nil {
 				return nil, err
 			}
 			if !allowed || !set {
-				c.Lacks = append(c.Lacks, Lack{name, !allowed, !set})
+				candidate.Lacks = append(candidate.Lacks, Lack{name, !allowed, !set})
 			}
 		}
 		switch {
-		case len(c.Lacks) > 0:
-			unready = append(unready, c)
-		case len(c.Secrets) == 0 && it.Space.Builtin:
-			keyless = append(keyless, c)
+		case len(candidate.Lacks) > 0:
+			unready = append(unready, candidate)
+		case len(candidate.Secrets) == 0 && it.Space.Builtin:
+			keyless = append(keyless, candidate)
 		default:
-			all = append(all, c)
+			all = append(all, candidate)
 		}
 	}
 	return slices.Concat(all, keyless, unready), nil

@@ -21,12 +21,12 @@ type Digests struct {
 // Of returns the digest of a request: the canonical form of messages, options, system and tools. The digest
 // excludes the model and the answer's length, so that another model can get the same request. The first kept
 // messages are those of the previous request.
-func (d *Digests) Of(q *Request, kept int) (cas.Digest, error) {
-	if kept < d.had || d.had > len(q.Messages) || d.had == 0 {
+func (d *Digests) Of(request *Request, kept int) (cas.Digest, error) {
+	if kept < d.had || d.had > len(request.Messages) || d.had == 0 {
 		d.seen, d.had = cas.NewHasher(), 0
 		d.seen.Write([]byte(`{"messages":[`))
 	}
-	for _, m := range q.Messages[d.had:] {
+	for _, m := range request.Messages[d.had:] {
 		text, err := canonical(nil, m)
 		if err != nil {
 			d.had = 0
@@ -38,14 +38,15 @@ func (d *Digests) Of(q *Request, kept int) (cas.Digest, error) {
 		d.seen.Write(text)
 		d.had++
 	}
-	if d.last == nil || !reflect.DeepEqual(d.last.Tools, q.Tools) || !reflect.DeepEqual(d.last.Options, q.Options) ||
-		d.last.System != q.System {
-		rest, err := canonical(nil, map[string]any{"options": q.Options, "system": q.System,
-			"tools": append([]Tool{}, q.Tools...)})
+	if d.last == nil || !reflect.DeepEqual(d.last.Tools, request.Tools) ||
+		!reflect.DeepEqual(d.last.Options, request.Options) ||
+		d.last.System != request.System {
+		rest, err := canonical(nil, map[string]any{"options": request.Options, "system": request.System,
+			"tools": append([]Tool{}, request.Tools...)})
 		if err != nil {
 			return cas.Digest{}, err
 		}
-		d.last, d.rest = &Request{Options: q.Options, System: q.System, Tools: q.Tools}, rest
+		d.last, d.rest = &Request{Options: request.Options, System: request.System, Tools: request.Tools}, rest
 	}
 	all := d.seen.Clone()
 	all.Write([]byte("],"))

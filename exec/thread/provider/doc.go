@@ -30,6 +30,7 @@
 //	context_window: {acme-small: 128000, "*": 200000}   # tokens; or one number for all models
 //	max_output: 8192                                    # tokens of one answer, likewise
 //	overhead_tokens: 800                                # the most that the service adds to a request's input
+//	start: ollama serve                                 # starts the server, if it is on this machine; errors name it
 //	tool_use:
 //	  mode: native                                      # or text_parsed
 //	  response_format: chat_completion                  # content_blocks, chat_completion, responses or gemini
@@ -74,6 +75,7 @@
 // # Fallback
 //
 // A directive's <model tier="fast" fallback="openai"/> names a second model: a tier, a model, PROVIDER/MODEL, or a
-// provider, which answers for the same tier. If the first model's key is missing, or it fails in a way that a retry
-// can't change, the thread continues with the second, once. The record has the failure with the action "fallback".
+// provider, which answers for the same tier. If the first model's key is missing, its server is on this machine and
+// doesn't run, or it fails in a way that a retry can't change or didn't, the thread continues with the second, once.
+// The record has the failure with the action "fallback".
 package provider

@@ -25,13 +25,13 @@ const maxDollars = 1_000_000 // for a million tokens
 func (r *reader) pricing() map[string]prices {
 	all := map[string]prices{}
 	v := r.m.Fields.Get("pricing")
-	for _, e := range r.object("pricing", v) {
-		at := "pricing." + e.Key
-		if e.Value.IsNull() {
-			r.bad(e.Value, at, "must be an object")
+	for _, entry := range r.object("pricing", v) {
+		at := "pricing." + entry.Key
+		if entry.Value.IsNull() {
+			r.bad(entry.Value, at, "must be an object")
 		}
 		byCategory := prices{}
-		for _, price := range r.object(at, e.Value, inputPrice, outputPrice, cacheReadPrice, cacheWritePrice,
+		for _, price := range r.object(at, entry.Value, inputPrice, outputPrice, cacheReadPrice, cacheWritePrice,
 			reasoningPrice) {
 			nano, ok := dollars(price.Value)
 			if !ok {
@@ -42,7 +42,7 @@ func (r *reader) pricing() map[string]prices {
 			}
 			byCategory[price.Key] = nano
 		}
-		all[e.Key] = byCategory
+		all[entry.Key] = byCategory
 	}
 	return all
 }
@@ -75,8 +75,8 @@ func (p *Provider) pricesOf(model string) prices {
 
 // Cost returns the cost of a call in nano-dollars, rounded up. known is false without a usage, or if a used
 // category has no known price.
-func (p *Provider) Cost(model string, u Usage) (nano int64, known bool) {
-	if !u.Reported {
+func (p *Provider) Cost(model string, usage Usage) (nano int64, known bool) {
+	if !usage.Reported {
 		return 0, false
 	}
 	byCategory := p.pricesOf(model)
@@ -85,8 +85,9 @@ func (p *Provider) Cost(model string, u Usage) (nano int64, known bool) {
 		category string
 		tokens   int64
 	}{
-		{inputPrice, u.Input}, {outputPrice, u.Output}, {cacheReadPrice, u.CacheRead}, {cacheWritePrice, u.CacheWrite},
-		{reasoningPrice, u.Reasoning},
+		{inputPrice, usage.Input}, {outputPrice, usage.Output}, {cacheReadPrice, usage.CacheRead},
+		{cacheWritePrice, usage.CacheWrite},
+		{reasoningPrice, usage.Reasoning},
 	} {
 		price, ok := byCategory[used.category]
 		if !ok && used.category == reasoningPrice {

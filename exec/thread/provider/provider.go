@@ -76,19 +76,20 @@ var (
 )
 
 // Params returns the parameters for calling the provider's item. The error is about the request.
-func (p *Provider) Params(r Request) (map[string]any, error) {
+func (p *Provider) Params(request Request) (map[string]any, error) {
 	values, err := p.format.Params(wire.Conversation{
-		System: r.System, Messages: r.Messages, Tools: r.Tools, Stream: r.Stream && p.Streams(), Parsed: p.parsed(),
+		System: request.System, Messages: request.Messages, Tools: request.Tools, Stream: request.Stream &&
+			p.Streams(), Parsed: p.parsed(),
 		Cache: p.cache,
 	})
 	if err != nil {
 		return nil, p.invalid("%v", err)
 	}
-	values["model"], values["max_tokens"] = r.Model, p.MaxOutput(r.Model)
-	if r.MaxTokens > 0 {
-		values["max_tokens"] = min(p.MaxOutput(r.Model), r.MaxTokens)
+	values["model"], values["max_tokens"] = request.Model, p.MaxOutput(request.Model)
+	if request.MaxTokens > 0 {
+		values["max_tokens"] = min(p.MaxOutput(request.Model), request.MaxTokens)
 	}
-	for name, v := range r.Options {
+	for name, v := range request.Options {
 		if slices.Contains(ours, name) {
 			return nil, p.invalid("the option %q is set by rye", name)
 		}
@@ -128,69 +129,69 @@ func (p *Provider) Stream(to Deltas) *Stream { return p.format.Stream(to) }
 
 // Answer returns the model's answer from a call of the provider's item. The stream is the call's sink, or nil
 // without one. The error is a *Failure.
-func (p *Provider) Answer(r *primitive.Result, s *Stream) (*Answer, error) {
-	value, _ := r.Value.(map[string]any)
+func (p *Provider) Answer(result *primitive.Result, stream *Stream) (*Answer, error) {
+	value, _ := result.Value.(map[string]any)
 	body := value["body"]
-	if r.Failed || r.Ended != "" {
-		return nil, p.complete(failed(r, s, body), r, value)
+	if result.Failed || result.Ended != "" {
+		return nil, p.complete(failed(result, stream, body), result, value)
 	}
-	var a *Answer
-	var f *Failure
+	var answer *Answer
+	var failure *Failure
 	if events, streamed := body.([]any); streamed {
-		if s == nil {
-			s = p.Stream(Deltas{})
+		if stream == nil {
+			stream = p.Stream(Deltas{})
 			for _, e := range events {
-				s.Event(e)
+				stream.Event(e)
 			}
 		}
-		a, f = s.Answer(p.parsed())
+		answer, failure = stream.Answer(p.parsed())
 	} else {
-		a, f = p.format.Body(body, p.parsed())
+		answer, failure = p.format.Body(body, p.parsed())
 	}
-	if f != nil {
-		return nil, p.complete(f, r, value)
+	if failure != nil {
+		return nil, p.complete(failure, result, value)
 	}
-	return a, nil
+	return answer, nil
 }
 
 // failed returns the failure of an unsuccessful call.
 func failed(r *primitive.Result, s *Stream, body any) *Failure {
-	m, _ := body.(map[string]any)
-	f := &Failure{}
+	object, _ := body.(map[string]any)
+	failure := &Failure{}
 	switch {
 	case s != nil && s.Failure() != nil:
 		return s.Failure()
 	case r.Ended == "timeout":
-		f.Type = "TimeoutError"
+		failure.Type = "TimeoutError"
 	case r.Ended == "cancelled":
-		f.Type = "CancelledError"
+		failure.Type = "CancelledError"
 	case r.Ended != "":
-		f.Type = "LimitError"
-	case m != nil:
-		f = wire.Reported(m)
+		failure.Type = "LimitError"
+	case object != nil:
+		failure = wire.Reported(object)
 	}
-	return f
+	return failure
 }
 
 // complete adds details of the result and the provider's name to a failure.
 func (p *Provider) complete(of *Failure, r *primitive.Result, value map[string]any) *Failure {
-	f := *of
-	f.Provider = p.Ref.ID
+	failure := *of
+	failure.Provider = p.Ref.ID
 	headers, _ := value["headers"].(map[string]any)
 	header := func(name string) string { s, _ := headers[name].(string); return s }
 	// The status of a successful response doesn't apply to an error inside it.
-	if n, ok := jcs.Number(value["status_code"]); ok && f.Status == 0 && n >= 400 {
-		f.Status = int(n)
+	if n, ok := jcs.Number(value["status_code"]); ok && failure.Status == 0 && n >= 400 {
+		failure.Status = int(n)
 	}
-	f.Message = cmp.Or(f.Message, r.Failure)
+	failure.Message = cmp.Or(failure.Message, r.Failure)
 	if t := r.Trouble; t != nil {
-		f.Type = cmp.Or(f.Type, t.Type)
-		f.After = cmp.Or(f.After, t.After)
+		failure.Type = cmp.Or(failure.Type, t.Type)
+		failure.After = cmp.Or(failure.After, t.After)
 	}
 	if ms, err := strconv.ParseFloat(header("retry-after-ms"), 64); err == nil && ms > 0 && ms < 86_400_000 {
-		f.After = time.Duration(ms * float64(time.Millisecond))
+		failure.After = time.Duration(ms * float64(time.Millisecond))
 	}
-	f.RequestID = cmp.Or(header("request-id"), header("x-request-id"))
-	f.Settle()
-	return &f
+	failure.RequestID = cmp.Or(header("request-id"), header("x-request-id"))
+	failure.Settle()
+	return &failure
 }

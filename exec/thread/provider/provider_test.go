@@ -122,14 +122,14 @@ func TestDocumented(t *testing.T) {
 	page, err := fs.ReadFile(std.FS(), "knowledge/rye/providers.md")
 	must(t, err)
 	_, text, _ := strings.Cut(string(page), "## A provider of your own")
-	before, text, ok := strings.Cut(text, "\n\n    version:")
-	text, _, end := strings.Cut("version:"+text, "\n\n|")
-	_, place, named := strings.Cut(before, "`.ai/tools/")
-	id, _, _ := strings.Cut(place, ".yaml`")
+	before, text, ok := strings.Cut(text, " <<'EOF'\nversion:")
+	text, _, end := strings.Cut("version:"+text, "\nEOF\n")
+	_, place, named := strings.Cut(before, "$ cat > .ai/tools/")
+	id, _, _ := strings.Cut(place, ".yaml")
 	if !ok || !end || !named {
 		t.Fatalf("no example: %s", page)
 	}
-	w := newWorld(t, map[string]string{id: strings.ReplaceAll(text, "\n    ", "\n") + "\n"})
+	w := newWorld(t, map[string]string{id: text + "\n"})
 	all, err := w.Providers(t.Context())
 	must(t, err)
 	if !slices.ContainsFunc(all, func(it *ai.Item) bool { return it.Ref.ID == id && provider.Is(it.Model) }) {
@@ -139,6 +139,21 @@ func TestDocumented(t *testing.T) {
 	if err != nil || c.Model != "acme-large" || c.Provider.Host != "models.acme.example" ||
 		c.Provider.MaxOutput(c.Model) != 8192 {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// TestUnknownModel: of two providers with one name, the error has the ids.
+func TestUnknownModel(t *testing.T) {
+	local := func(id string) *provider.Provider {
+		ref := model.Ref{Kind: "tool", ID: id}
+		return &provider.Provider{Ref: ref, Name: ref.Name(), Tiers: map[string]string{"high": "m"}}
+	}
+	_, err := provider.Resolve([]*provider.Provider{local("acme/local"), local("rye/agent/providers/local"),
+		local("acme/other")}, "nope")
+	f := fault.Of(err)
+	if got := strings.Join(f.Why, "; "); !strings.Contains(got,
+		"acme/local: m; rye/agent/providers/local: m; other: m") {
+		t.Errorf("%v: %s", err, got)
 	}
 }
 

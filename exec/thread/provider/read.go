@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
@@ -42,7 +43,10 @@ type Provider struct {
 	Overhead int64             // most tokens that the service adds to the input
 	Secrets  []string          // required by a call
 	Host     string            // of the url, with its port if any
+	Lister   string            // the tool that lists the service's models, "" for none
+	Start    string            // the command that starts a server on this machine, "" for none
 
+	address *url.URL // config.url
 	format  *wire.Format
 	cache   bool // mark the parts that may be cached
 	params  map[string]bool
@@ -55,33 +59,43 @@ type Provider struct {
 func Is(m *model.Model) bool { return m.IsProvider() }
 
 // Read reads a provider from its item. The error lists all problems.
-func Read(m *model.Model) (*Provider, error) {
-	r := &reader{Report: fields.Report{At: value.Pos{Line: 1, Column: 1}}, m: m}
-	p := &Provider{Ref: m.Ref, Name: m.Ref.Name(), Tiers: map[string]string{}}
-	if m.Tool == nil {
-		return nil, fault.New(fault.Validation, "%q is not a tool, so it can't be a provider", m.Ref).On("ref",
-			m.Ref.String())
+func Read(model *model.Model) (*Provider, error) {
+	reader := &reader{Report: fields.Report{At: value.Pos{Line: 1, Column: 1}}, m: model}
+	provider := &Provider{Ref: model.Ref, Name: model.Ref.Name(), Tiers: map[string]string{}}
+	if model.Tool == nil {
+		return nil, fault.New(fault.Validation, "%q is not a tool, so it can't be a provider", model.Ref).On("ref",
+			model.Ref.String())
 	}
-	p.Secrets = m.Tool.Secrets
-	r.tool(p, m.Tool)
-	r.tiers(p)
-	p.prices = r.pricing()
-	p.windows, p.outputs = r.limits("context_window"), r.limits("max_output")
-	p.Overhead = defaultOverhead
-	if v := m.Fields.Get("overhead_tokens"); v != nil {
-		p.Overhead = r.tokens(v, "overhead_tokens", 0)
+	provider.Secrets = model.Tool.Secrets
+	reader.tool(provider, model.Tool)
+	reader.tiers(provider)
+	provider.prices = reader.pricing()
+	provider.windows, provider.outputs = reader.limits("context_window"), reader.limits("max_output")
+	provider.Overhead = defaultOverhead
+	if v := model.Fields.Get("overhead_tokens"); v != nil {
+		provider.Overhead = reader.tokens(v, "overhead_tokens", 0)
 	}
-	r.toolUse(p)
-	if len(r.Problems) > 0 {
-		lines := make([]string, len(r.Problems))
-		for i, problem := range r.Sorted() {
+	reader.toolUse(provider)
+	if v := model.Fields.Get("models"); !v.IsNull() {
+		if provider.Lister = v.String(); portable.CheckID(provider.Lister) != nil {
+			reader.bad(v, "models", "must be the id of a tool that lists the service's models")
+		}
+	}
+	if v := model.Fields.Get("start"); !v.IsNull() {
+		if provider.Start = v.String(); provider.Start == "" || strings.ContainsAny(provider.Start, "\r\n") {
+			reader.bad(v, "start", "must be a command on one line")
+		}
+	}
+	if len(reader.Problems) > 0 {
+		lines := make([]string, len(reader.Problems))
+		for i, problem := range reader.Sorted() {
 			lines[i] = fmt.Sprintf("line %d: %s", problem.At.Line, problem.Message)
 		}
-		return nil, fault.New(fault.Validation, "%q is not a valid provider", m.Ref).On("ref",
-			m.Ref.String()).On("problems", lines).
+		return nil, fault.New(fault.Validation, "%q is not a valid provider", model.Ref).On("ref",
+			model.Ref.String()).On("problems", lines).
 			List(lines...).Try("rye docs providers")
 	}
-	return p, nil
+	return provider, nil
 }
 
 // A reader collects the problems of an item.
@@ -95,62 +109,64 @@ func (r *reader) bad(v *value.Value, field, format string, args ...any) {
 }
 
 // object returns the entries of a map, or nothing if it is missing. It reports unknown keys.
-func (r *reader) object(field string, v *value.Value, known ...string) []value.Entry {
-	if v.IsNull() {
+func (r *reader) object(field string, val *value.Value, known ...string) []value.Entry {
+	if val.IsNull() {
 		return nil
 	}
-	if v.Kind != value.Map {
-		r.bad(v, field, "must be an object, not %s", v.Kind)
+	if val.Kind != value.Map {
+		r.bad(val, field, "must be an object, not %s", val.Kind)
 		return nil
 	}
-	for i := range v.Map {
-		if len(known) > 0 && !slices.Contains(known, v.Map[i].Key) {
-			r.bad(v.Map[i].Value, field+"."+v.Map[i].Key, "is unknown: expected one of %s", strings.Join(known, ", "))
+	for i := range val.Map {
+		if len(known) > 0 && !slices.Contains(known, val.Map[i].Key) {
+			r.bad(val.Map[i].Value, field+"."+val.Map[i].Key, "is unknown: expected one of %s",
+				strings.Join(known, ", "))
 		}
 	}
-	return v.Map
+	return val.Map
 }
 
 // tool checks the restrictions of a provider that an ordinary tool doesn't have.
-func (r *reader) tool(p *Provider, t *declared.Tool) {
-	if t.Type != "http" {
+func (r *reader) tool(provider *Provider, tool *declared.Tool) {
+	if tool.Type != "http" {
 		r.bad(r.m.Fields.Get("tool_type"), "tool_type", `must be "http"`)
 	}
-	if t.Executor != Executor {
+	if tool.Executor != Executor {
 		r.bad(r.m.Fields.Get("executor_id"), "executor_id", "must be %q", Executor)
 	}
-	p.params = map[string]bool{}
+	provider.params = map[string]bool{}
 	schema := r.m.Interface().Input
 	if m, ok := schema.(map[string]any); ok {
 		properties, _ := m["properties"].(map[string]any)
 		for name := range properties {
-			p.params[name] = true
+			provider.params[name] = true
 		}
 	}
 	for _, name := range []string{"model", "messages", "max_tokens"} {
-		if !p.params[name] {
+		if !provider.params[name] {
 			r.bad(r.m.Fields.Get("input_schema"), "input_schema", "must declare the parameter %q", name)
 		}
 	}
-	raw := t.Config.Get("url")
-	u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(raw.String()))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+	raw := tool.Config.Get("url")
+	address, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(raw.String()))
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" ||
 		strings.ContainsAny(authority(raw.String()), "{}$") {
 		r.bad(raw, "config.url", "must be an http or https address with a fixed host")
 		return
 	}
-	p.Host = u.Host
-	if t.Network.All {
+	provider.Host, provider.address = address.Host, address
+	if tool.Network.All {
 		r.bad(r.m.Fields.Get("network"), "network", "must be the host of config.url alone")
 	}
-	for _, host := range t.Network.Hosts {
-		if name, _, err := net.SplitHostPort(host); host != u.Host && (err != nil || name != u.Hostname()) &&
-			host != u.Hostname() {
+	for _, host := range tool.Network.Hosts {
+		if name, _, err := net.SplitHostPort(host); host != address.Host &&
+			(err != nil || name != address.Hostname()) &&
+			host != address.Hostname() {
 			r.bad(r.m.Fields.Get("network"), "network", "must be the host of config.url alone, not %q", host)
 		}
 	}
-	if !t.Network.All && len(t.Network.Hosts) == 0 {
-		r.bad(r.m.Fields.Get("network"), "network", "must have the host of config.url: [%s]", u.Host)
+	if !tool.Network.All && len(tool.Network.Hosts) == 0 {
+		r.bad(r.m.Fields.Get("network"), "network", "must have the host of config.url: [%s]", address.Host)
 	}
 }
 
@@ -161,7 +177,7 @@ func authority(raw string) string {
 	return host
 }
 
-func (r *reader) tiers(p *Provider) {
+func (r *reader) tiers(provider *Provider) {
 	v := r.m.Fields.Get("tier_mapping")
 	entries := r.object("tier_mapping", v)
 	if len(entries) == 0 {
@@ -173,7 +189,7 @@ func (r *reader) tiers(p *Provider) {
 			r.bad(e.Value, "tier_mapping."+e.Key, "must be the id of a model")
 			continue
 		}
-		p.Tiers[e.Key] = e.Value.String()
+		provider.Tiers[e.Key] = e.Value.String()
 	}
 }
 
@@ -203,24 +219,24 @@ func (r *reader) limits(field string) map[string]int64 {
 	return all
 }
 
-func (r *reader) toolUse(p *Provider) {
-	v := r.m.Fields.Get("tool_use")
-	r.object("tool_use", v, "mode", "response_format", "cache")
-	p.Mode, p.Format = Native, v.Get("response_format").String()
-	if mode := v.Get("mode"); mode != nil {
-		if p.Mode = mode.String(); p.Mode != Native && p.Mode != TextParsed {
+func (r *reader) toolUse(provider *Provider) {
+	val := r.m.Fields.Get("tool_use")
+	r.object("tool_use", val, "mode", "response_format", "cache")
+	provider.Mode, provider.Format = Native, val.Get("response_format").String()
+	if mode := val.Get("mode"); mode != nil {
+		if provider.Mode = mode.String(); provider.Mode != Native && provider.Mode != TextParsed {
 			r.bad(mode, "tool_use.mode", "must be %s or %s", Native, TextParsed)
 		}
 	}
-	if p.format = wire.Of(p.Format); p.format == nil {
-		r.bad(v.Get("response_format"), "tool_use.response_format", "must be one of %s",
+	if provider.format = wire.Of(provider.Format); provider.format == nil {
+		r.bad(val.Get("response_format"), "tool_use.response_format", "must be one of %s",
 			strings.Join(wire.Formats(), ", "))
 	}
-	if cache := v.Get("cache"); cache != nil {
-		if p.cache = cache.Kind == value.Bool && cache.Text == "true"; cache.Kind != value.Bool {
+	if cache := val.Get("cache"); cache != nil {
+		if provider.cache = cache.Kind == value.Bool && cache.Text == "true"; cache.Kind != value.Bool {
 			r.bad(cache, "tool_use.cache", "must be true or false")
 		}
-		if p.cache && p.Format != wire.ContentBlocks {
+		if provider.cache && provider.Format != wire.ContentBlocks {
 			r.bad(cache, "tool_use.cache", "needs response_format: %s; other services cache by themselves",
 				wire.ContentBlocks)
 		}

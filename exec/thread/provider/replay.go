@@ -34,36 +34,36 @@ type recorded struct {
 
 // openReplay reads the record in a thread's directory.
 func openReplay(dir string, c Choice, raw cas.Digest) (Model, error) {
-	r := &replayModel{choice: c, raw: raw}
+	replayModel := &replayModel{choice: c, raw: raw}
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fault.New(fault.NotFound, "no transcript in %q", dir).From(err)
 	}
-	for e, err := range transcript.Read(dir) {
+	for event, err := range transcript.Read(dir) {
 		if err != nil {
 			return nil, err
 		}
-		switch e.Type {
+		switch event.Type {
 		case transcript.TypeRequest:
-			t := recorded{line: e.Seq}
-			if err := e.Decode(&t.request); err != nil {
+			t := recorded{line: event.Seq}
+			if err := event.Decode(&t.request); err != nil {
 				return nil, err
 			}
-			r.turns = append(r.turns, t)
+			replayModel.turns = append(replayModel.turns, t)
 		case transcript.TypeAnswer:
-			t := &r.turns[len(r.turns)-1] // the reader has checked that a request precedes it
+			t := &replayModel.turns[len(replayModel.turns)-1] // the reader has checked that a request precedes it
 			t.answer = new(transcript.Answer)
-			if err := e.Decode(t.answer); err != nil {
+			if err := event.Decode(t.answer); err != nil {
 				return nil, err
 			}
 		case transcript.TypeClassified:
-			t := &r.turns[len(r.turns)-1]
+			t := &replayModel.turns[len(replayModel.turns)-1]
 			t.failure = new(transcript.Classified)
-			if err := e.Decode(t.failure); err != nil {
+			if err := event.Decode(t.failure); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return r, nil
+	return replayModel, nil
 }
 
 func (r *replayModel) Name() string        { return r.choice.Model }
@@ -72,30 +72,31 @@ func (r *replayModel) Provider() *Provider { return r.choice.Provider }
 func (r *replayModel) Digest() cas.Digest  { return r.raw }
 
 // Ask implements Model from the record. A request that differs from the recorded one ends the thread.
-func (r *replayModel) Ask(_ context.Context, q *Request, digest cas.Digest, live func(string)) (a *Answer, undone bool,
+func (r *replayModel) Ask(_ context.Context, q *Request, digest cas.Digest, live func(string)) (answer *Answer,
+	undone bool,
 	err error) {
 	if r.next >= len(r.turns) {
 		return nil, true, fault.New(fault.Conflict, "the record has no further answer: it ends after %s",
 			fault.Count(int64(len(r.turns)), "request"))
 	}
-	t := r.turns[r.next]
+	recorded := r.turns[r.next]
 	r.next++
-	if digest != t.request.Digest {
+	if digest != recorded.request.Digest {
 		return nil, true, r.differs(q)
 	}
 	switch {
-	case t.answer != nil:
+	case recorded.answer != nil:
 		if live != nil {
-			live(t.answer.Text)
+			live(recorded.answer.Text)
 		}
-		a, err = Answered(t.answer)
-		return a, false, err
-	case t.failure != nil:
-		f := Failed(t.failure, r)
+		answer, err = Answered(recorded.answer)
+		return answer, false, err
+	case recorded.failure != nil:
+		f := Failed(recorded.failure, r)
 		f.After = 0
-		return nil, Undone(t.failure), f
+		return nil, Undone(recorded.failure), f
 	}
-	return nil, true, fault.New(fault.Conflict, "the record has no answer to the request in line %d", t.line)
+	return nil, true, fault.New(fault.Conflict, "the record has no answer to the request in line %d", recorded.line)
 }
 
 // Failed returns a recorded failure as a Failure. Hooks and the classification see the same fields as at the
@@ -126,24 +127,24 @@ func AddUsage(c transcript.Cost, u *transcript.Usage) transcript.Cost {
 func Undone(c *transcript.Classified) bool { return c.Cost == 0 && c.Usage == nil }
 
 // Answered returns a recorded answer as an Answer.
-func Answered(a *transcript.Answer) (*Answer, error) {
-	out := &Answer{Text: a.Text, Stop: a.Stop}
-	for _, c := range a.Calls {
+func Answered(answer *transcript.Answer) (*Answer, error) {
+	out := &Answer{Text: answer.Text, Stop: answer.Stop}
+	for _, c := range answer.Calls {
 		out.Calls = append(out.Calls, ToolCall(c))
 	}
-	if u := a.Usage; u != nil {
+	if u := answer.Usage; u != nil {
 		out.Usage = Usage(*u)
 	}
-	if a.Opaque == nil {
+	if answer.Opaque == nil {
 		return out, nil
 	}
-	b, err := json.Marshal(a.Opaque)
+	b, err := json.Marshal(answer.Opaque)
 	return out, cmp.Or(err, json.Unmarshal(b, &out.Opaque))
 }
 
 // differs returns an error with the first message or tool that differs from the recorded request. An earlier
 // message can differ, because the record has only what each request added.
-func (r *replayModel) differs(q *Request) error {
+func (r *replayModel) differs(request *Request) error {
 	var messages, tools []any
 	for _, t := range r.turns[:r.next] {
 		messages = append(messages[:min(int(t.request.Kept), len(messages))], t.request.Messages...)
@@ -151,18 +152,18 @@ func (r *replayModel) differs(q *Request) error {
 			tools = t.request.Tools
 		}
 	}
-	e := fault.New(fault.Conflict, "the thread asks the model something else than the record: line %d",
+	failure := fault.New(fault.Conflict, "the thread asks the model something else than the record: line %d",
 		r.turns[r.next-1].line).
 		On("line", r.turns[r.next-1].line)
-	old, now := first(messages, q.Messages)
+	old, now := first(messages, request.Messages)
 	if old == now {
-		old, now = first(tools, q.Tools)
+		old, now = first(tools, request.Tools)
 	}
 	if old == now {
-		return e.Because("the messages and the tools are the same")
+		return failure.Because("the messages and the tools are the same")
 	}
 	old, now = replay.Apart(old, now)
-	return e.Because("recorded: "+old, "now:      "+now)
+	return failure.Because("recorded: "+old, "now:      "+now)
 }
 
 // first returns the first elements that differ, as canonical JSON. If none does, both are equal.

@@ -70,19 +70,19 @@ func find(providers []*Provider, fits func(string) bool) (all []Choice) {
 // qualified returns the models that match a name with a provider.
 func qualified(providers []*Provider, name string) (all []Choice) {
 	for _, long := range []bool{true, false} {
-		for _, p := range providers {
-			prefix := p.Name
+		for _, provider := range providers {
+			prefix := provider.Name
 			if long {
-				prefix = p.Ref.ID
+				prefix = provider.Ref.ID
 			}
 			id, ok := strings.CutPrefix(name, prefix+"/")
 			if !ok || id == "" {
 				continue
 			}
-			if tier := p.Tiers[id]; tier != "" {
+			if tier := provider.Tiers[id]; tier != "" {
 				id = tier
 			}
-			all = append(all, Choice{p, id})
+			all = append(all, Choice{provider, id})
 		}
 		if len(all) > 0 {
 			break
@@ -100,7 +100,11 @@ func unknown(providers []*Provider, name string) error {
 			tiers[tier] = true
 		}
 		names = append(names, p.Models()...)
-		lines = append(lines, fmt.Sprintf("%s: %s", p.Name, strings.Join(p.Models(), ", ")))
+		shown := p.Name
+		if slices.ContainsFunc(providers, func(o *Provider) bool { return o != p && o.Name == p.Name }) {
+			shown = p.Ref.ID
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", shown, strings.Join(p.Models(), ", ")))
 	}
 	all := slices.Sorted(maps.Keys(tiers))
 	return fault.New(fault.NotFound, "unknown model %q", name).On("model", name).On("tiers", all).

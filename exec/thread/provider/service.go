@@ -1,9 +1,15 @@
 package provider
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/session"
@@ -23,18 +29,18 @@ func (s *service) Provider() *Provider { return s.choice.Provider }
 func (s *service) Digest() cas.Digest  { return s.raw }
 
 // Ask implements Model by a call of the provider's item.
-func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(string)) (a *Answer, undone bool,
+func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(string)) (answer *Answer, undone bool,
 	err error) {
-	p := s.choice.Provider
-	values, err := p.Params(*r)
+	provider := s.choice.Provider
+	values, err := provider.Params(*r)
 	if err != nil {
 		return nil, true, err
 	}
-	call := &exec.Call{Ref: p.Ref, Params: params.Values(values)}
+	call := &exec.Call{Ref: provider.Ref, Params: params.Values(values)}
 	var stream *Stream
 	var to primitive.Sink
-	if r.Stream && p.Streams() {
-		stream = p.Stream(Deltas{Text: live})
+	if r.Stream && provider.Streams() {
+		stream = provider.Stream(Deltas{Text: live})
 		to = stream
 	}
 	result, err := s.session.CallChosen(ctx, call, to)
@@ -44,9 +50,69 @@ func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(s
 	case err != nil:
 		return nil, result == nil, err
 	}
-	a, err = p.Answer(&result.Result, stream)
-	return a, err != nil && free(&result.Result), err
+	answer, err = provider.Answer(&result.Result, stream)
+	if failure := FailureOf(err); failure != nil && failure.Status == http404 {
+		failure.Message = cmp.Or(failure.Message, failure.Code, failure.Type, "not found") + s.others(ctx)
+	}
+	return answer, err != nil && free(&result.Result), err
 }
+
+// maxListed is how many models a failure names.
+const maxListed = 10
+
+// others says which models the service has, and how one of them is chosen.
+func (s *service) others(ctx context.Context) string {
+	use := "--model " + s.choice.Provider.Name + "/NAME"
+	switch models, err := s.listed(ctx); {
+	case err != nil:
+		return "; choose another model with " + use
+	case len(models) == 0:
+		return "; the server has no models"
+	case len(models) > maxListed:
+		return fmt.Sprintf("; the server has %s and %d more: %s", strings.Join(models[:maxListed], ", "),
+			len(models)-maxListed, use)
+	default:
+		return "; the server has " + strings.Join(models, ", ") + ": " + use
+	}
+}
+
+// listed returns the models that the service has, by the tool that its item names. A tool that asks another host than
+// the provider's knows nothing about them.
+func (s *service) listed(ctx context.Context) (models []string, err error) {
+	ref := model.Ref{Kind: "tool", ID: s.choice.Provider.Lister}
+	unknown := fault.New(fault.NotFound, "the models of %q are unknown", s.choice.Provider.Ref)
+	if ref.ID == "" {
+		return nil, unknown
+	}
+	item, err := s.session.Chosen(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if tool := item.Model.Tool; tool == nil || authority(tool.Config.Get("url").String()) != s.choice.Provider.Host {
+		return nil, unknown
+	}
+	result, err := s.session.CallChosen(ctx, &exec.Call{Ref: ref, Params: params.Values(nil)}, nil)
+	if err != nil || result.Failed {
+		return nil, cmp.Or(err, error(unknown))
+	}
+	answer, _ := result.Value.(map[string]any)
+	body, _ := answer["body"].(map[string]any)
+	list, isList := body["data"].([]any)
+	if !isList && body["object"] != "list" { // Ollama without models has null
+		return nil, unknown
+	}
+	for _, entry := range list {
+		object, _ := entry.(map[string]any)
+		if name, _ := object["id"].(string); name != "" {
+			models = append(models, fault.Clip(name, maxName))
+		}
+	}
+	slices.Sort(models)
+	return models, nil
+}
+
+// maxName is how many bytes of a listed model's name are shown.
+const maxName = 100
 
 // free reports whether a failed call cost nothing: the service was unreachable, or answered with an HTTP error. A
 // gateway that answers 502 or 504 doesn't know what the service behind it did. If an item retries by itself, only the
@@ -57,8 +123,9 @@ func free(r *primitive.Result) bool {
 		r.Usage["attempts"] <= 1)
 }
 
-// HTTP statuses of gateways. Only a few packages may import net/http.
+// HTTP statuses. Only a few packages may import net/http.
 const (
+	http404 = 404 // not found
 	http502 = 502 // bad gateway
 	http504 = 504 // gateway timeout
 )

@@ -14,7 +14,7 @@ var ErrEnds = errors.New("the record ends here")
 // ErrTime ends a thread whose time is over, also where its record has that.
 var ErrTime = errors.New("the time of the thread is over")
 
-// A Recorder is the record of one thread. It is safe for many goroutines.
+// A Recorder is the record of one thread. It is safe for concurrent use.
 type Recorder struct {
 	Now    func() time.Time
 	Limits func(*transcript.Limits)   // that the record gave the thread when it went on

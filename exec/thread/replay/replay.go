@@ -62,7 +62,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Player is the record of one thread. It is safe for many goroutines.
+// A Player is the record of one thread. It is safe for concurrent use.
 type Player struct {
 	mu      sync.Mutex
 	next    func() (*transcript.Event, error, bool)

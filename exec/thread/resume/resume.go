@@ -13,8 +13,8 @@
 //
 // Go resumes a thread under its own id by Engine.Resume. With a message or a handoff, work.find takes the thread that
 // has the work now, Engine.Under opens the lock that it began with, read verifies its record and counts what is left,
-// take holds it against other processes, summarise has a thread summarise it, and run runs the new thread with the
-// messages of first.
+// start says how the new thread begins, take holds the old one against other processes, summarise has a thread
+// summarise it, and run runs the new thread with the messages of first.
 //
 // Functions has the function of the tool rye/agent/threads/orchestrator: what a thread does with those below it, and
 // what a person's own tools do with threads.
@@ -63,7 +63,7 @@ type Resumed struct {
 
 // A From names the thread whose work goes on.
 type From struct {
-	Old        string `json:"old_thread_id"`
+	Old        string `json:"old_thread"`
 	Turns      int64  `json:"reconstructed_turns"`
 	Summarised bool   `json:"summary_generated"`
 }
@@ -112,6 +112,15 @@ func (w *work) goOn(ctx context.Context, d *control.Controller) (*thread.Result,
 	if err := w.read(ctx); err != nil {
 		return nil, err
 	}
+	start, err := w.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if w.order.Handoff { // before a summary is paid for
+		if err := w.engine.Check(ctx, start); err != nil {
+			return nil, err
+		}
+	}
 	begun, stop, err := w.take(ctx)
 	if err != nil {
 		return nil, err
@@ -119,7 +128,7 @@ func (w *work) goOn(ctx context.Context, d *control.Controller) (*thread.Result,
 	if w.order.Handoff {
 		w.summarise(ctx)
 	}
-	r, err := w.run(ctx, begun)
+	r, err := w.run(ctx, start, begun)
 	return r, errors.Join(err, stop())
 }
 
@@ -220,7 +229,6 @@ func (w *work) read(ctx context.Context) error {
 // in the end.
 func (w *work) take(ctx context.Context) (begun func(id string) error, stop func() error, err error) {
 	engine, row, done := w.engine, w.row, context.WithoutCancel(ctx)
-	w.foreign = !roster.Owned(ctx, engine.Roster, engine.Session, row.Parent)
 	var release func()
 	if row.State.Ended() {
 		if release, err = engine.Roster.Hold(ctx, row.ID, row.Epoch); err != nil {
@@ -295,8 +303,9 @@ func (w *work) summarise(ctx context.Context) {
 	}
 }
 
-// run runs the new thread.
-func (w *work) run(ctx context.Context, begun func(id string) error) (*thread.Result, error) {
+// start returns how the new thread begins.
+func (w *work) start(ctx context.Context) (*thread.Start, error) {
+	w.foreign = !roster.Owned(ctx, w.engine.Roster, w.engine.Session, w.row.Parent)
 	ref, err := model.ParseRef(w.started.Directive.Ref)
 	if err != nil {
 		return nil, err
@@ -305,13 +314,18 @@ func (w *work) run(ctx context.Context, begun func(id string) error) (*thread.Re
 	if err != nil {
 		return nil, err
 	}
-	id := roster.NewID(ref.ID, w.engine.Now())
-	return w.engine.Run(ctx, &thread.Start{Directive: ref, Inputs: params.Values(w.started.Given),
-		Model:     w.started.Model,
-		Principal: w.order.Principal, Approver: w.order.Approver, Live: w.order.Live, ID: id,
+	return &thread.Start{Directive: ref, Inputs: params.Values(w.started.Given), Model: w.started.Model,
+		Principal: w.order.Principal, Approver: w.order.Approver, Live: w.order.Live,
+		ID: roster.NewID(ref.ID, w.engine.Now()),
 		After: &plan.After{Thread: w.row.ID, Under: w.row.Parent, Foreign: w.foreign, Caps: caps, Limits: w.rest,
-			Messages: w.first},
-		Began: func(limits.Set) error { return begun(id) }})
+			Messages: w.first}}, nil
+}
+
+// run runs the new thread, with what a summary has left of the limits.
+func (w *work) run(ctx context.Context, start *thread.Start, begun func(id string) error) (*thread.Result, error) {
+	start.After.Limits = w.rest
+	start.Began = func(limits.Set) error { return begun(start.ID) }
+	return w.engine.Run(ctx, start)
 }
 
 // first returns the messages that the new thread begins with.

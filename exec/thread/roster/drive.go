@@ -22,7 +22,7 @@ type Lease struct {
 
 // BeginLease makes the directory of a new thread below dir, registers the thread and claims it. It never registers
 // a thread without a directory. spawns is the most children of the thread's parent.
-func BeginLease(ctx context.Context, r Roster, dir string, row *Thread, spawns int64) (*Lease, error) {
+func BeginLease(ctx context.Context, roster Roster, dir string, row *Thread, spawns int64) (*Lease, error) {
 	root := filepath.Dir(filepath.Dir(dir))
 	err := os.MkdirAll(root, 0o700)
 	if err == nil {
@@ -38,16 +38,16 @@ func BeginLease(ctx context.Context, r Roster, dir string, row *Thread, spawns i
 	if info, err := os.Stat(row.Dir()); mkdirErr != nil && (err != nil || !info.IsDir()) {
 		return nil, mkdirErr
 	}
-	if err := r.Create(ctx, row, spawns); err != nil {
+	if err := roster.Create(ctx, row, spawns); err != nil {
 		if mkdirErr == nil {
 			os.Remove(row.Dir())
 		}
 		return nil, err
 	}
-	s, err := ClaimLease(ctx, r, row)
+	s, err := ClaimLease(ctx, roster, row)
 	// It never runs: its row would block waiting threads and prune.
 	if err != nil && fault.CodeOf(err) == fault.Limit {
-		err = errors.Join(err, r.Set(context.WithoutCancel(ctx), row.ID, 0, Failed, ""))
+		err = errors.Join(err, roster.Set(context.WithoutCancel(ctx), row.ID, 0, Failed, ""))
 	}
 	return s, err
 }

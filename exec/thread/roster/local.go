@@ -127,33 +127,34 @@ func (l *Local) change(ctx context.Context, id, op string, edit func(*rows, *Thr
 }
 
 // Claim implements Roster.
-func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Thread, error) {
+func (l *Local) Claim(ctx context.Context, id string, seen int64, driver Driver) (*Thread, error) {
 	release, err := l.lock(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return l.change(ctx, id, "claim", func(all *rows, t *Thread) error {
+	return l.change(ctx, id, "claim", func(all *rows, thread *Thread) error {
 		switch {
-		case t.State.Ended():
-			e := fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).Permanent()
-			if t.Kind == "graph" { // a message can't continue a graph
+		case thread.State.Ended():
+			e := fault.New(fault.Conflict, "the thread %s has ended: %s", id, thread.State).On("thread",
+				id).Permanent()
+			if thread.Kind == "graph" { // a message can't continue a graph
 				return e.Try("rye thread result " + fault.Quote(id))
 			}
 			return e.Try("rye thread resume " + fault.Quote(id) + " --message TEXT")
-		case t.Epoch != seen:
+		case thread.Epoch != seen:
 			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread",
-				id).On("epoch", t.Epoch).
+				id).On("epoch", thread.Epoch).
 				Try("rye thread wait " + fault.Quote(id))
-		case t.State == Running && l.alive(t.Driver):
-			return driven(t)
+		case thread.State == Running && l.alive(thread.Driver):
+			return driven(thread)
 		}
-		if d != (Driver{}) { // without a driver, the claim only sets the state
-			if err := l.room(all, t); err != nil {
+		if driver != (Driver{}) { // without a driver, the claim only sets the state
+			if err := l.room(all, thread); err != nil {
 				return err
 			}
 		}
-		t.Epoch, t.State, t.Driver = t.Epoch+1, Running, d
+		thread.Epoch, thread.State, thread.Driver = thread.Epoch+1, Running, driver
 		return nil
 	})
 }
@@ -170,8 +171,8 @@ func driven(t *Thread) error {
 }
 
 // room refuses to run a thread if the limits above it allow no more.
-func (l *Local) room(all *rows, t *Thread) error {
-	parent := all.byID[t.Parent]
+func (l *Local) room(all *rows, thread *Thread) error {
+	parent := all.byID[thread.Parent]
 	if parent == nil {
 		return nil
 	}
@@ -181,11 +182,12 @@ func (l *Local) room(all *rows, t *Thread) error {
 		return nil
 	}
 	for _, o := range all.byID {
-		if o.State != Running || o.ID == t.ID || o.ID == t.Continues || all.root(o) != root || !l.alive(o.Driver) {
+		if o.State != Running || o.ID == thread.ID || o.ID == thread.Continues || all.root(o) != root ||
+			!l.alive(o.Driver) {
 			continue
 		}
 		total++
-		if o.Parent == t.Parent {
+		if o.Parent == thread.Parent {
 			children++
 		}
 	}
@@ -236,18 +238,18 @@ func (l *Local) Set(ctx context.Context, id string, epoch int64, s State, next s
 }
 
 // Ask implements Roster.
-func (l *Local) Ask(ctx context.Context, id string, q Request) (*Thread, error) {
-	if q.For != Cancel && q.For != Kill || len(q.Reason) > maxReason {
-		return nil, fault.New(fault.Validation, "invalid request %q for the thread %s", q.For, id)
+func (l *Local) Ask(ctx context.Context, id string, request Request) (*Thread, error) {
+	if request.For != Cancel && request.For != Kill || len(request.Reason) > maxReason {
+		return nil, fault.New(fault.Validation, "invalid request %q for the thread %s", request.For, id)
 	}
 	return l.change(ctx, id, "ask", func(_ *rows, t *Thread) error {
 		if t.State.Ended() {
 			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).On("state",
 				string(t.State)).Permanent()
 		}
-		if t.Asked.For == "" || q.For == Kill && t.Asked.For != Kill {
-			q.Time = l.Now().UTC().Round(0)
-			t.Asked = q
+		if t.Asked.For == "" || request.For == Kill && t.Asked.For != Kill {
+			request.Time = l.Now().UTC().Round(0)
+			t.Asked = request
 		}
 		return nil
 	})

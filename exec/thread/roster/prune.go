@@ -109,21 +109,22 @@ func (l *Local) Prune(ctx context.Context, threads map[string]Pruned) error {
 		}
 		var records []any
 		for _, group := range Related(all) {
-			for _, t := range group {
-				p, selected := threads[t.ID]
-				if !selected || t.Pruned != nil {
+			for _, thread := range group {
+				pruned, selected := threads[thread.ID]
+				if !selected || thread.Pruned != nil {
 					continue
 				}
 				if b := Blocks(group); b != nil {
-					return nil, fault.New(fault.Conflict, "the thread %s can't be pruned: %s is %s", t.ID, b.ID,
+					return nil, fault.New(fault.Conflict, "the thread %s can't be pruned: %s is %s", thread.ID, b.ID,
 						b.State).On("thread", b.ID)
 				}
-				if len(p.Uses) > MaxUses {
-					return nil, fault.New(fault.Validation, "the thread %s has used more than %d models a day", t.ID,
+				if len(pruned.Uses) > MaxUses {
+					return nil, fault.New(fault.Validation, "the thread %s has used more than %d models a day",
+						thread.ID,
 						MaxUses)
 				}
-				row := *t
-				row.Pruned = &p
+				row := *thread
+				row.Pruned = &pruned
 				records = append(records, record{"prune", &row})
 			}
 		}

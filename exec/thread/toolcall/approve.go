@@ -29,7 +29,7 @@ type Ask func(context.Context, *consent.Question) (Reply, error)
 // Sign asks a person whether an item may be signed for a thread, signs it, and returns what the model gets.
 type Sign func(ctx context.Context, thread string, ref model.Ref) (map[string]any, error)
 
-// An Approver is safe for many goroutines. A nil one approves nothing.
+// An Approver is safe for concurrent use. A nil one approves nothing.
 type Approver struct {
 	allowed    []glob.Glob
 	ask        Ask
@@ -173,7 +173,7 @@ func (a *Approver) Await(ctx context.Context, e *fault.Error) error {
 	return err
 }
 
-// A Flow is what a thread, those above it, and their children have called. It is safe for many goroutines.
+// A Flow is what a thread, those above it, and their children have called. It is safe for concurrent use.
 type Flow struct {
 	mu    sync.Mutex
 	tools []string

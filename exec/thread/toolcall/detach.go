@@ -26,7 +26,7 @@ type Background struct {
 func (m *Maker) detach(ctx context.Context, call *Call) (*Answer, error) {
 	background, session := &m.o.Background, m.session
 	began := func(state string, process int) *Answer {
-		return &Answer{Value: object{"success": true, "status": state, "thread_id": call.Child,
+		return &Answer{Value: object{"success": true, "status": state, "thread": call.Child,
 			"directive": call.Spawn.Directive.ID, "pid": process}}
 	}
 	if row, err := roster.Get(ctx, background.Roster, call.Child); call.Begun && err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Group is calls that end together: the first that fails cancels the rest. It is safe for many goroutines.
+// A Group is calls that end together: the first that fails cancels the rest. It is safe for concurrent use.
 type Group struct {
 	once   sync.Once
 	failed chan struct{} // closed by the first

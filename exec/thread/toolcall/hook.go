@@ -17,18 +17,19 @@ import (
 
 // ForHook returns the call that a hook makes, as a model's, or the text that it names: those are read without a
 // permission.
-func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, params map[string]any) (c *provider.ToolCall, text any,
+func (m *Maker) ForHook(ctx context.Context, hook *hook.Hook, params map[string]any) (c *provider.ToolCall, text any,
 	err error) {
 	switch {
-	case h.Verb == capability.Search:
+	case hook.Verb == capability.Search:
 		return &provider.ToolCall{Name: plan.NameSearch, Input: params}, nil, nil
-	case h.Verb != capability.Load && h.Ref.Kind == "tool":
+	case hook.Verb != capability.Load && hook.Ref.Kind == "tool":
 		return &provider.ToolCall{Name: plan.NameExecute,
-				Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": params, "dry_run": h.Dry}},
+				Input: object{"item_type": hook.Ref.Kind, "item_id": hook.Ref.ID, "parameters": params,
+					"dry_run": hook.Dry}},
 			nil,
 			nil
 	}
-	it, err := m.session.Item(ctx, h.Ref)
+	it, err := m.session.Item(ctx, hook.Ref)
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
@@ -20,6 +22,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 // echoes is a tool that gives back a text, as a function of the test's process.
@@ -52,7 +55,10 @@ const asking = "# asking\n\n```xml\n" + `<directive name="asking" version="1.0.0
 // called.
 func maker(t testing.TB, edit func(*toolcall.Options)) (m *toolcall.Maker, called *atomic.Int64) {
 	t.Helper()
-	p := projecttest.With(t, "", map[string]string{"tools/acme/echo.yaml": echoes("read"),
+	p := projecttest.With(t, `
+ask:
+  past: {names: ["tool:acme/echo"], when: flow.tools contains "tool:acme/past", answer: refuse}
+`, map[string]string{"tools/acme/echo.yaml": echoes("read"),
 		"tools/acme/pay.yaml": echoes("money"), "tools/acme/other.yaml": echoes("read"),
 		"directives/acme/asking.md": asking,
 		"knowledge/acme/style.md":   "---\nid: style\ntitle: Style\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Style\n"})
@@ -94,6 +100,39 @@ func codeOf(t testing.TB, text string) string {
 	var result struct{ Error struct{ Code string } }
 	must(t, json.Unmarshal([]byte(text), &result))
 	return result.Error.Code
+}
+
+// TestRemember: what a thread called before two handoffs is known to the policies still: a line that refuses a tool
+// after another one isn't forgotten with a summary.
+func TestRemember(t *testing.T) {
+	m, called := maker(t, nil)
+	dir, continues := t.TempDir(), ""
+	for i, calls := range []string{"tool:acme/past", "tool:acme/pay", ""} {
+		id := fmt.Sprintf("acme/asking-179500000%d-a2b3c", i)
+		w, err := transcript.Create(filepath.Join(dir, filepath.FromSlash(id)), id,
+			transcript.Started{Kind: "directive", Continues: continues,
+				Directive: transcript.Item{Ref: "directive:acme/asking", Digest: cas.Sum(nil)},
+				Policy:    []cas.Digest{}, Grants: []string{}, Model: "m"},
+			transcript.Driver{Epoch: 1}, transcript.Options{Key: keytest.Seeded(1), Now: time.Now})
+		must(t, err)
+		if calls != "" {
+			_, err = w.Append(transcript.Request{Turn: 1, Attempt: 1, Digest: cas.Sum(nil), Messages: []any{},
+				Provider: transcript.Item{Ref: "tool:acme/p", Digest: cas.Sum(nil)}, Model: "m"},
+				transcript.Answer{Turn: 1, Attempt: 1, Model: "m"},
+				transcript.CallStarted{Call: "c1", ID: "a", Ref: calls, Turn: 1, Name: "rye_execute"},
+				transcript.CallResult{Call: "c1", Status: "ok", Output: "x"})
+			must(t, err)
+		}
+		must(t, w.Close())
+		continues = id
+	}
+	m.Remember(t.Context(), dir, continues)
+	c := m.Prepare(t.Context(), executes("acme/echo", object{"text": "x"}))
+	text, err := c.Make(t.Context())
+	must(t, err)
+	if codeOf(t, text) != string(fault.Policy) || called.Load() != 0 {
+		t.Errorf("%s, %d calls", text, called.Load())
+	}
 }
 
 // TestMake: a call that the directive permits is made once, and the record can say what it was and what it gave.

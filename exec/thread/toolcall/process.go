@@ -105,14 +105,15 @@ func (a *Above) Bound(l *limits.Set) {
 // Take verifies the tokens and the signature of a job with a child, and returns what the thread gets and its inputs.
 func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now time.Time) (*Above, map[string]any,
 	error) {
-	c := j.Child
-	chain, err := captoken.Take(c.Tokens, captoken.Use{Machine: machine, Thread: j.Thread, Parent: c.Parent,
-		Directive: directive.String(), Set: set, Now: now})
+	detachedChild := j.Child
+	chain, err := captoken.Take(detachedChild.Tokens,
+		captoken.Use{Machine: machine, Thread: j.Thread, Parent: detachedChild.Parent,
+			Directive: directive.String(), Set: set, Now: now})
 	if err != nil {
 		return nil, nil, err
 	}
-	inputs := make(map[string]any, len(c.Inputs))
-	for name, given := range c.Inputs {
+	inputs := make(map[string]any, len(detachedChild.Inputs))
+	for name, given := range detachedChild.Inputs {
 		b, err := json.Marshal(given)
 		if err == nil {
 			inputs[name], err = jcs.Parse(b)
@@ -124,7 +125,8 @@ func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now 
 	if err := j.verify(machine); err != nil {
 		return nil, nil, err
 	}
-	return &Above{Parent: c.Parent, Most: c.Most, Part: c.Part, Chosen: c.Chosen, Chain: chain}, inputs, nil
+	return &Above{Parent: detachedChild.Parent, Most: detachedChild.Most, Part: detachedChild.Part,
+		Chosen: detachedChild.Chosen, Chain: chain}, inputs, nil
 }
 
 // invalidInput is the error of a value that is JSON to its sender and none here, as a number beyond all.

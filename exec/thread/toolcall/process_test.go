@@ -75,6 +75,10 @@ func TestChild(t *testing.T) {
 		Duration: time.Minute}) {
 		t.Errorf("%+v", own)
 	}
+	a.Most.Depth, own.Depth = 9, 9
+	if a.Bound(&own); own.Depth != 2 {
+		t.Errorf("%+v: deeper than its token says", own)
+	}
 
 	for name, c := range map[string]struct {
 		machine   byte

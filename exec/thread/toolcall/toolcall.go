@@ -78,7 +78,7 @@ type Call struct {
 	Record string // its name in the record: c1, c2, …
 	Ref    model.Ref
 	Digest cas.Digest // of the item
-	Risk   string
+	Risk   string     // as declared; destructive if the tool declares none: nothing repeats such a call by itself
 	Inside bool       // nothing but this thread is changed by it
 	Spawn  *ChildArgs // that it starts; nil for none
 	Child  string     // the id of that thread
@@ -113,7 +113,7 @@ type Options struct {
 	Parent     *Maker                                        // of the thread above, if this process drives it
 }
 
-// A Maker makes the calls of one thread. It is safe for many goroutines.
+// A Maker makes the calls of one thread. It is safe for concurrent use.
 type Maker struct {
 	o         Options
 	plan      *plan.Plan

@@ -63,7 +63,7 @@
 //	   "message":"…","status":429},"id":"http_429","retryable":true,"said":"slow_down","turn":2,"type":"rate_limit_error"}
 //	call_started      before a tool call, and synced before it can have an effect. call is unique in the thread, id
 //	                  is the model's, key lets the tool recognise a repetition, child is the
-//	                  thread started
+//	                  thread started; risk is the declared one, or destructive if the tool declares none
 //	  {"call":"c4","digest":"blake3:…","id":"toolu_01","input":{"path":"a"},"name":"rye_execute",
 //	   "ref":"tool:acme/x","risk":"write","turn":2}
 //	call_result       the result of the call: ok, failed, refused, timeout, cancelled, or unknown for a call that had

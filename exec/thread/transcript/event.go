@@ -92,26 +92,26 @@ const (
 )
 
 // appendLine appends the line, without LF.
-func (e *Event) appendLine(b []byte) []byte {
+func (e *Event) appendLine(data []byte) []byte {
 	if l := e.Large; l != nil {
-		b = strconv.AppendInt(append(b, largeMember+`{"at":`...), l.At, 10)
-		b = l.Digest.Append(append(b, `,"digest":"`...))
-		b = append(strconv.AppendInt(append(b, `","size":`...), l.Size, 10), '}')
+		data = strconv.AppendInt(append(data, largeMember+`{"at":`...), l.At, 10)
+		data = l.Digest.Append(append(data, `,"digest":"`...))
+		data = append(strconv.AppendInt(append(data, `","size":`...), l.Size, 10), '}')
 	} else {
-		b = append(append(b, payloadMember...), e.Payload...)
+		data = append(append(data, payloadMember...), e.Payload...)
 	}
-	b = e.Prev.Append(append(b, prevMember...))
-	b = strconv.AppendInt(append(b, seqMember...), e.Seq, 10)
-	b = append(append(b, threadMember...), e.Thread...)
-	b = e.Time.UTC().AppendFormat(append(b, timeMember...), timeForm)
-	return append(append(append(b, typeMember...), e.Type...), lineEnd...)
+	data = e.Prev.Append(append(data, prevMember...))
+	data = strconv.AppendInt(append(data, seqMember...), e.Seq, 10)
+	data = append(append(data, threadMember...), e.Thread...)
+	data = e.Time.UTC().AppendFormat(append(data, timeMember...), timeForm)
+	return append(append(append(data, typeMember...), e.Type...), lineEnd...)
 }
 
 var errLine = errors.New("not a line of a transcript")
 
 // parseLine parses exactly the form that appendLine writes. For a large payload, Payload stays nil.
-func parseLine(b []byte) (*Event, error) {
-	rest, ok := bytes.CutSuffix(b, []byte(lineEnd))
+func parseLine(data []byte) (*Event, error) {
+	rest, ok := bytes.CutSuffix(data, []byte(lineEnd))
 	if !ok {
 		return nil, errLine
 	}
@@ -128,24 +128,24 @@ func parseLine(b []byte) (*Event, error) {
 		return nil, errLine
 	}
 	rest, texts[3] = rest[:at], string(rest[at+len(seqMember):])
-	e := &Event{Type: Type(texts[0]), Thread: texts[2], Digest: cas.Sum(b)}
+	event := &Event{Type: Type(texts[0]), Thread: texts[2], Digest: cas.Sum(data)}
 	var err, err2, err3 error
-	e.Time, err = time.Parse(timeForm, texts[1])
-	e.Seq, err2 = strconv.ParseInt(texts[3], 10, 64)
+	event.Time, err = time.Parse(timeForm, texts[1])
+	event.Seq, err2 = strconv.ParseInt(texts[3], 10, 64)
 	if at = bytes.LastIndex(rest, []byte(prevMember)); at < 0 {
 		return nil, errLine
 	}
-	e.Prev, err3 = cas.ParseDigest(rest[at+len(prevMember):])
-	if err = errors.Join(err, err2, err3, CheckThread(e.Thread)); err != nil {
+	event.Prev, err3 = cas.ParseDigest(rest[at+len(prevMember):])
+	if err = errors.Join(err, err2, err3, CheckThread(event.Thread)); err != nil {
 		return nil, err
 	}
-	if err := e.content(rest[:at]); err != nil {
+	if err := event.content(rest[:at]); err != nil {
 		return nil, err
 	}
-	if e.Seq < 1 || !bytes.Equal(e.appendLine(nil), b) {
+	if event.Seq < 1 || !bytes.Equal(event.appendLine(nil), data) {
 		return nil, errLine
 	}
-	return e, nil
+	return event, nil
 }
 
 // content parses the first member of a line: the payload or its place.
@@ -191,8 +191,8 @@ func (e *Event) setPayload(b []byte) error {
 }
 
 // takePayload sets a payload, which must fit the schema of its type.
-func (e *Event) takePayload(b []byte) error {
-	v, err := jcs.Parse(b)
+func (e *Event) takePayload(data []byte) error {
+	v, err := jcs.Parse(data)
 	if err != nil {
 		return err
 	}
@@ -203,34 +203,35 @@ func (e *Event) takePayload(b []byte) error {
 	if err := CheckSchema(string(e.Type), v); err != nil {
 		return err
 	}
-	if e.Payload, e.value = b, m; e.Type == TypeDriver {
+	if e.Payload, e.value = data, m; e.Type == TypeDriver {
 		return e.Decode(new(Driver)) // a schema can't check keys
 	}
 	return nil
 }
 
 // encode returns an event with a payload, without its place.
-func encode(p Payload) (*Event, error) {
-	b, err := json.Marshal(p)
+func encode(payload Payload) (*Event, error) {
+	data, err := json.Marshal(payload)
 	if err != nil {
-		return nil, fault.New(fault.Validation, "%s: %v", p.Type(), err).From(err)
+		return nil, fault.New(fault.Validation, "%s: %v", payload.Type(), err).From(err)
 	}
-	v, err := jcs.Parse(b)
+	val, err := jcs.Parse(data)
 	if err == nil {
-		b, err = jcs.Append(b[:0:0], v)
+		data, err = jcs.Append(data[:0:0], val)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Validation, "%s: %v", p.Type(), err).From(err)
+		return nil, fault.New(fault.Validation, "%s: %v", payload.Type(), err).From(err)
 	}
-	if len(b) > MaxPayload {
-		return nil, fault.New(fault.Limit, "%s: a payload of %d bytes, more than the limit of %d", p.Type(), len(b),
+	if len(data) > MaxPayload {
+		return nil, fault.New(fault.Limit, "%s: a payload of %d bytes, more than the limit of %d", payload.Type(),
+			len(data),
 			MaxPayload)
 	}
-	m, ok := v.(map[string]any)
+	m, ok := val.(map[string]any)
 	if !ok {
-		return nil, fault.New(fault.Validation, "%s: the payload is not an object", p.Type())
+		return nil, fault.New(fault.Validation, "%s: the payload is not an object", payload.Type())
 	}
-	return &Event{Type: p.Type(), Payload: b, value: m}, CheckSchema(string(p.Type()), v)
+	return &Event{Type: payload.Type(), Payload: data, value: m}, CheckSchema(string(payload.Type()), val)
 }
 
 // A Problem is the first place where a transcript differs from its original.

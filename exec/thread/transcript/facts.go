@@ -85,33 +85,33 @@ func (f *facts) lists() ([]ModelUse, []ToolUse) {
 }
 
 // take counts an event. Its payload fits the schema.
-func (v *verifier) take(e *Event) {
-	f := &v.pending
-	switch e.Type {
+func (v *verifier) take(event *Event) {
+	facts := &v.pending
+	switch event.Type {
 	case TypeRequest:
 		// A request may have many messages, so only these members are decoded.
-		provider, _ := e.value["provider"].(map[string]any)
-		v.asked = modelKey{itemOf(provider), e.value["model"].(string)}
-		f.turns = max(f.turns, int64(e.value["turn"].(float64)))
+		provider, _ := event.value["provider"].(map[string]any)
+		v.asked = modelKey{itemOf(provider), event.value["model"].(string)}
+		facts.turns = max(facts.turns, int64(event.value["turn"].(float64)))
 	case TypeAnswer, TypeClassified:
-		usage, _ := e.value["usage"].(map[string]any)
-		cost, _ := e.value["cost"].(float64)
-		m := f.model(v.asked)
+		usage, _ := event.value["usage"].(map[string]any)
+		cost, _ := event.value["cost"].(float64)
+		m := facts.model(v.asked)
 		m.settle(usageOf(usage), int64(cost))
-		if e.Type == TypeClassified {
+		if event.Type == TypeClassified {
 			m.Failed++
 		}
 	case TypeNodeStarted: // a step of a graph is a turn
-		f.turns = max(f.turns, int64(e.value["step"].(float64)))
+		facts.turns = max(facts.turns, int64(event.value["step"].(float64)))
 	case TypeCallStarted:
-		i := itemOf(e.value)
+		i := itemOf(event.value)
 		if i.Ref == "" {
-			i.Ref = e.value["name"].(string) // a missing item has only a name
+			i.Ref = event.value["name"].(string) // a missing item has only a name
 		}
-		f.tool(i, 1)
+		facts.tool(i, 1)
 	default:
-		if e.Type.IsEnd() {
-			v.end = e
+		if event.Type.IsEnd() {
+			v.end = event
 		}
 	}
 }

@@ -37,38 +37,39 @@ func (o *order) next(e *Event) error {
 	return nil
 }
 
-func (o *order) content(e *Event) error {
-	switch v := e.value; e.Type {
+func (o *order) content(event *Event) error {
+	switch object := event.value; event.Type {
 	case TypeStarted:
 		o.open = map[string]bool{}
 	case TypeDriver:
-		epoch := int64(v["epoch"].(float64))
+		epoch := int64(object["epoch"].(float64))
 		if epoch <= o.epoch {
 			return fmt.Errorf("epoch %d after epoch %d", epoch, o.epoch)
 		}
-		k, err := key.ParsePublic(v["key"].(string))
+		k, err := key.ParsePublic(object["key"].(string))
 		if err != nil {
 			return err
 		}
 		o.epoch, o.key = epoch, k
 	case TypeRequest:
-		o.turn, o.attempt = v["turn"].(float64), v["attempt"].(float64)
+		o.turn, o.attempt = object["turn"].(float64), object["attempt"].(float64)
 	case TypeAnswer, TypeClassified:
-		if o.turn == 0 || v["turn"] != o.turn || v["attempt"] != o.attempt {
-			return fmt.Errorf("%s without a request: turn %v, attempt %v", e.Type, v["turn"], v["attempt"])
+		if o.turn == 0 || object["turn"] != o.turn || object["attempt"] != o.attempt {
+			return fmt.Errorf("%s without a request: turn %v, attempt %v", event.Type, object["turn"],
+				object["attempt"])
 		}
 		o.turn, o.attempt = 0, 0
 	case TypeCallStarted:
-		return o.begin(v["call"].(string))
+		return o.begin(object["call"].(string))
 	case TypeCallResult:
-		call := v["call"].(string)
+		call := object["call"].(string)
 		if !o.open[call] {
 			return fmt.Errorf("call %s ends without having begun", call)
 		}
 		delete(o.open, call)
 	default:
-		if e.Type.IsEnd() {
-			o.ended = e.Type
+		if event.Type.IsEnd() {
+			o.ended = event.Type
 		}
 	}
 	return nil

@@ -73,7 +73,7 @@ type lateFile struct {
 	f    *os.File
 }
 
-func (l *lateFile) Read(b []byte) (int, error) {
+func (l *lateFile) Read(data []byte) (int, error) {
 	if l.f == nil {
 		f, err := osfile.OpenRegular(l.path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func (l *lateFile) Read(b []byte) (int, error) {
 		}
 		l.f = f
 	}
-	return l.f.Read(b)
+	return l.f.Read(data)
 }
 
 func (l *lateFile) Close() error {
@@ -141,24 +141,24 @@ func (r *Reader) Next() (*Event, error) {
 		return nil, io.EOF
 	}
 	size := len(b) + 1
-	e, err := parseLine(b)
+	event, err := parseLine(b)
 	if err != nil {
 		return nil, r.damaged(err)
 	}
-	if p := r.chain(e, size); p != nil {
+	if p := r.chain(event, size); p != nil {
 		return nil, p
 	}
-	if e.Large != nil {
-		if err := r.payload(e); err != nil {
+	if event.Large != nil {
+		if err := r.payload(event); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.order.next(e); err != nil {
+	if err := r.order.next(event); err != nil {
 		return nil, r.problem(Edited, "%v", err)
 	}
 	r.spent, r.at = r.spent+size, r.at+int64(size)
-	r.last, r.thread = e.Position(), e.Thread
-	return e, nil
+	r.last, r.thread = event.Position(), event.Thread
+	return event, nil
 }
 
 var errLong = fmt.Errorf("a line of more than %d bytes", MaxLine)
@@ -242,22 +242,22 @@ func (r *Reader) continues() bool {
 }
 
 // chain checks that an event, whose line has size bytes, follows the last one.
-func (r *Reader) chain(e *Event, size int) *Problem {
+func (r *Reader) chain(event *Event, size int) *Problem {
 	n := r.last.Seq + 1
 	switch {
-	case e.Prev == r.last.Digest && e.Seq != n:
-		return r.problem(Edited, "its number is %d", e.Seq)
-	case e.Prev == r.last.Digest && r.thread != "" && e.Thread != r.thread:
-		return r.problem(Swapped, "it belongs to the thread %s", e.Thread)
-	case e.Prev == r.last.Digest:
+	case event.Prev == r.last.Digest && event.Seq != n:
+		return r.problem(Edited, "its number is %d", event.Seq)
+	case event.Prev == r.last.Digest && r.thread != "" && event.Thread != r.thread:
+		return r.problem(Swapped, "it belongs to the thread %s", event.Thread)
+	case event.Prev == r.last.Digest:
 		return nil
-	case r.thread != "" && e.Thread != r.thread:
-		return r.problem(Swapped, "it belongs to the thread %s", e.Thread)
-	case e.Seq > n:
-		return r.problem(Missing, "found line %d: lines before it are missing or moved", e.Seq)
-	case e.Seq < n:
-		return r.problem(Reordered, "found line %d again, or in the wrong place", e.Seq)
-	case n > 1 && r.intact(e, size):
+	case r.thread != "" && event.Thread != r.thread:
+		return r.problem(Swapped, "it belongs to the thread %s", event.Thread)
+	case event.Seq > n:
+		return r.problem(Missing, "found line %d: lines before it are missing or moved", event.Seq)
+	case event.Seq < n:
+		return r.problem(Reordered, "found line %d again, or in the wrong place", event.Seq)
+	case n > 1 && r.intact(event, size):
 		return &Problem{n - 1, Edited, fmt.Sprintf("changed after it was written: line %d has another digest of it",
 			n)}
 	}
@@ -280,24 +280,24 @@ func (r *Reader) intact(e *Event, size int) bool {
 }
 
 // payload reads the large payload of an event.
-func (r *Reader) payload(e *Event) error {
-	l := e.Large
-	if l.At != r.large {
-		return r.problem(BadPayload, "the payload is at byte %d, expected %d", l.At, r.large)
+func (r *Reader) payload(event *Event) error {
+	large := event.Large
+	if large.At != r.large {
+		return r.problem(BadPayload, "the payload is at byte %d, expected %d", large.At, r.large)
 	}
-	b := make([]byte, l.Size+1)
+	b := make([]byte, large.Size+1)
 	if _, err := io.ReadFull(r.payloads, b); err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-		return r.problem(BadPayload, "the payload of %d bytes is missing", l.Size)
+		return r.problem(BadPayload, "the payload of %d bytes is missing", large.Size)
 	} else if err != nil {
 		return err
 	}
-	if b[l.Size] != '\n' || cas.Sum(b[:l.Size]) != l.Digest {
-		return r.problem(BadPayload, "the payload isn't %s", l.Digest)
+	if b[large.Size] != '\n' || cas.Sum(b[:large.Size]) != large.Digest {
+		return r.problem(BadPayload, "the payload isn't %s", large.Digest)
 	}
 	// Its digest proves the canonical form.
-	if err := e.takePayload(b[:l.Size]); err != nil {
+	if err := event.takePayload(b[:large.Size]); err != nil {
 		return r.problem(BadPayload, "%v", err)
 	}
-	r.large += l.Size + 1
+	r.large += large.Size + 1
 	return nil
 }

@@ -86,27 +86,28 @@ func (t *SpendTable) Add(directive string, uses []SpendRow) {
 
 // Take counts the next event.
 func (r *SpendThread) Take(at time.Time, p Payload) {
-	switch p := p.(type) {
+	switch started := p.(type) {
 	case Started:
-		r.directive, r.replayed = strings.TrimPrefix(p.Directive.Ref, "directive:"), p.Model == SpendReplayed
+		r.directive, r.replayed = strings.TrimPrefix(started.Directive.Ref, "directive:"),
+			started.Model == SpendReplayed
 	case Request:
-		r.provider, r.model = strings.TrimPrefix(p.Provider.Ref, "tool:"), p.Model
+		r.provider, r.model = strings.TrimPrefix(started.Provider.Ref, "tool:"), started.Model
 	case Answer:
 		if r.total {
-			r.model = cmp.Or(p.Model, r.model)
+			r.model = cmp.Or(started.Model, r.model)
 			return
 		}
-		r.settle(at, p.Usage, p.Cost)
+		r.settle(at, started.Usage, started.Cost)
 	case Classified:
-		r.settle(at, p.Usage, p.Cost)
+		r.settle(at, started.Usage, started.Cost)
 	case Completed:
-		r.end(at, p.Cost)
+		r.end(at, started.Cost)
 	case Failed:
-		r.end(at, p.Cost)
+		r.end(at, started.Cost)
 	case Cancelled:
-		r.end(at, p.Cost)
+		r.end(at, started.Cost)
 	case HandedOff:
-		r.end(at, p.Cost)
+		r.end(at, started.Cost)
 	}
 }
 

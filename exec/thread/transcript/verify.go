@@ -128,22 +128,22 @@ func newVerifier(c Check) *verifier {
 }
 
 // readAll reads to the end or the first problem.
-func (v *verifier) readAll(r *Reader) error {
+func (v *verifier) readAll(reader *Reader) error {
 	var err error
 	for err == nil {
 		var e *Event
-		if e, err = r.Next(); err == nil {
-			err = v.event(r, e)
+		if e, err = reader.Next(); err == nil {
+			err = v.event(reader, e)
 		}
 		if err == nil && e.Seq%64 == 0 {
 			err = context.Cause(v.ctx)
 		}
 	}
 	if err == io.EOF {
-		err = v.atEnd(r)
+		err = v.atEnd(reader)
 	}
-	v.report.Torn, v.report.Last = r.Torn, r.Last()
-	v.report.Bytes, v.report.PayloadBytes = r.at, r.large
+	v.report.Torn, v.report.Last = reader.Torn, reader.Last()
+	v.report.Bytes, v.report.PayloadBytes = reader.at, reader.large
 	v.report.Unsigned = v.report.Lines - v.report.Signed.Seq
 	for _, m := range v.order {
 		v.report.Machines = append(v.report.Machines, *m)
@@ -158,45 +158,46 @@ func (v *verifier) readAll(r *Reader) error {
 }
 
 // event checks an event that follows the previous ones.
-func (v *verifier) event(r *Reader, e *Event) error {
-	for ; len(v.Seen) > 0 && v.Seen[0].Seq <= e.Seq; v.Seen = v.Seen[1:] {
-		if p := v.Seen[0]; p != e.Position() {
+func (v *verifier) event(reader *Reader, event *Event) error {
+	for ; len(v.Seen) > 0 && v.Seen[0].Seq <= event.Seq; v.Seen = v.Seen[1:] {
+		if p := v.Seen[0]; p != event.Position() {
 			return &Problem{p.Seq, Replaced, fmt.Sprintf("this line was %s before", p.Digest.Short())}
 		}
 	}
 	v.report.Lines++
-	v.report.Ended = e.Time
-	switch e.Type {
+	v.report.Ended = event.Time
+	switch event.Type {
 	case TypeDriver:
 		v.voucher = nil
-		if o, ok := e.value["voucher"]; ok {
+		if o, ok := event.value["voucher"]; ok {
 			var err error
 			if v.voucher, err = jcs.Append(nil, o); err != nil {
 				return err
 			}
 		}
 	case TypeCheckpoint:
-		if err := v.checkpoint(e, r.order.key); err != nil {
+		if err := v.checkpoint(event, reader.order.key); err != nil {
 			return err
 		}
 	case TypeStarted:
-		if v.Thread != "" && e.Thread != v.Thread {
-			return &Problem{1, Swapped, fmt.Sprintf("it belongs to the thread %s, expected %s", e.Thread, v.Thread)}
+		if v.Thread != "" && event.Thread != v.Thread {
+			return &Problem{1, Swapped, fmt.Sprintf("it belongs to the thread %s, expected %s", event.Thread,
+				v.Thread)}
 		}
 	}
-	return v.believe(e)
+	return v.believe(event)
 }
 
 // believe adds an event to the report. Call it for a checkpoint only after checking its signature, because a
 // checkpoint proves everything before it.
-func (v *verifier) believe(e *Event) error {
-	switch e.Type {
+func (v *verifier) believe(event *Event) error {
+	switch event.Type {
 	case TypeStarted:
-		v.report.Thread, v.report.Began, v.report.Started = e.Thread, e.Time, new(Started)
-		return e.Decode(v.report.Started)
+		v.report.Thread, v.report.Began, v.report.Started = event.Thread, event.Time, new(Started)
+		return event.Decode(v.report.Started)
 	case TypeCheckpoint:
 		v.report.Checkpoints++
-		v.report.Signed = e.Position()
+		v.report.Signed = event.Position()
 		v.proven.add(&v.pending)
 		v.pending = newFacts()
 		v.report.Turns, v.report.Calls = v.proven.turns, v.proven.calls
@@ -204,7 +205,7 @@ func (v *verifier) believe(e *Event) error {
 			v.report.Status, v.report.End = statusOf(v.end), v.end.Payload
 		}
 	default:
-		v.take(e)
+		v.take(event)
 	}
 	return nil
 }
@@ -230,10 +231,10 @@ func (v *verifier) machine(k key.Public) (*Machine, error) {
 	if m := v.machines[k]; m != nil {
 		return m, nil
 	}
-	m := &Machine{Key: k, By: k}
+	machine := &Machine{Key: k, By: k}
 	var err error
 	for _, b := range append([][]byte{v.voucher}, v.Vouchers...) {
-		if m.By, err = receipt.CheckVoucher(b, k, v.Keys); err == nil {
+		if machine.By, err = receipt.CheckVoucher(b, k, v.Keys); err == nil {
 			break
 		}
 	}
@@ -241,10 +242,10 @@ func (v *verifier) machine(k key.Public) (*Machine, error) {
 		return nil, err
 	}
 	if err != nil {
-		m.By = k
+		machine.By = k
 	}
-	v.machines[k], v.order = m, append(v.order, m)
-	return m, nil
+	v.machines[k], v.order = machine, append(v.order, machine)
+	return machine, nil
 }
 
 // statusOf returns the status for the event that ends a thread.
@@ -264,9 +265,9 @@ func statusOf(e *Event) string {
 }
 
 // atEnd checks that the transcript may end here. It returns io.EOF if so.
-func (v *verifier) atEnd(r *Reader) error {
-	at := r.last.Seq + 1
-	surplus, err := r.surplus()
+func (v *verifier) atEnd(reader *Reader) error {
+	at := reader.last.Seq + 1
+	surplus, err := reader.surplus()
 	switch {
 	case err != nil:
 		return err
@@ -280,7 +281,7 @@ func (v *verifier) atEnd(r *Reader) error {
 		return io.EOF
 	case v.report.Status == StatusUnfinished:
 		return &Problem{at, Unfinished, "no signed end: the thread runs, was interrupted, or its end was cut off"}
-	case v.report.Signed.Seq != r.last.Seq || r.Torn || surplus:
+	case v.report.Signed.Seq != reader.last.Seq || reader.Torn || surplus:
 		return &Problem{at, Edited, "data after the signed end"}
 	}
 	return io.EOF

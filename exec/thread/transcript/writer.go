@@ -75,7 +75,7 @@ func (w *Writer) begin(events []Payload) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
-	b, err := w.prepare(events)
+	batch, err := w.prepare(events)
 	if err != nil {
 		return err
 	}
@@ -84,50 +84,52 @@ func (w *Writer) begin(events []Payload) error {
 		return err
 	}
 	defer release()
-	if err := w.writePayloads(b); err != nil {
+	if err := w.writePayloads(batch); err != nil {
 		return err
 	}
 	var h osfile.Hook
 	if w.o.Hook != nil {
-		h = func(op, path string) error { return w.o.Hook(op, path, b.lines) }
+		h = func(op, path string) error { return w.o.Hook(op, path, batch.lines) }
 	}
-	if err := h.WriteFile(path, 0o600, true, osfile.BytesOf(b.lines)); err != nil {
+	if err := h.WriteFile(path, 0o600, true, osfile.BytesOf(batch.lines)); err != nil {
 		return err
 	}
 	if w.lines, err = os.OpenFile(path, os.O_RDWR|osfile.NoFollow, 0); err != nil {
 		return err
 	}
-	w.commit(b)
+	w.commit(batch)
 	return nil
 }
 
 // Open continues a transcript. It reads all of it, removes the remains of an interrupted write, and appends a
 // driver, whose epoch must be higher than the last. It fails with a *Problem if the transcript was changed or a
 // signing key isn't trusted, and with CONFLICT if the thread has ended. The caller closes the Writer.
-func Open(dir string, d Driver, o Options) (*Writer, error) {
-	r, err := OpenReader(dir)
+func Open(dir string, driver Driver, options Options) (*Writer, error) {
+	reader, err := OpenReader(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	v := newVerifier(Check{Keys: append(slices.Clone(o.Trust), o.Key.Public()), Unfinished: true})
-	if err := v.readAll(r); err != nil {
+	defer reader.Close()
+	verifier := newVerifier(Check{Keys: append(slices.Clone(options.Trust), options.Key.Public()), Unfinished: true})
+	if err := verifier.readAll(reader); err != nil {
 		return nil, err
 	}
-	if p := v.report.Problem; p != nil && p.Kind != Unsigned {
+	if p := verifier.report.Problem; p != nil && p.Kind != Unsigned {
 		return nil, p
 	}
-	if r.order.ended != "" {
-		return nil, fault.New(fault.Conflict, "the thread %s has ended: %s", r.thread, r.order.ended).On("thread",
-			r.thread)
+	if reader.order.ended != "" {
+		return nil, fault.New(fault.Conflict, "the thread %s has ended: %s", reader.thread,
+			reader.order.ended).On("thread",
+			reader.thread)
 	}
-	w := &Writer{o: o, disk: disk{Hook: o.Hook}, dir: dir, thread: r.thread, order: &r.order, last: r.last,
-		end: r.at, large: r.large, facts: v}
+	w := &Writer{o: options, disk: disk{Hook: options.Hook}, dir: dir, thread: reader.thread, order: &reader.order,
+		last: reader.last,
+		end:  reader.at, large: reader.large, facts: verifier}
 	if err := w.repair(); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	d.Key = o.Key.Public()
-	if _, err := w.Append(d); err != nil {
+	driver.Key = options.Key.Public()
+	if _, err := w.Append(driver); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
@@ -154,18 +156,18 @@ func (w *Writer) repair() (err error) {
 }
 
 // cut truncates a file to its proper end.
-func (w *Writer) cut(f *os.File, end int64) error {
-	if f == nil {
+func (w *Writer) cut(file *os.File, end int64) error {
+	if file == nil {
 		return nil
 	}
-	fi, err := f.Stat()
+	fi, err := file.Stat()
 	if err != nil || fi.Size() == end {
 		return err
 	}
-	if err := w.disk.Cut(f, end); err != nil {
+	if err := w.disk.Cut(file, end); err != nil {
 		return err
 	}
-	return w.disk.Sync(f)
+	return w.disk.Sync(file)
 }
 
 func (w *Writer) guard() (func(), error) {
@@ -217,7 +219,7 @@ func (w *Writer) Append(events ...Payload) ([]*Event, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	b, err := w.prepare(events)
+	batch, err := w.prepare(events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
@@ -226,11 +228,11 @@ func (w *Writer) Append(events ...Payload) ([]*Event, error) {
 		return nil, err
 	}
 	defer release()
-	if err := w.write(b); err != nil {
+	if err := w.write(batch); err != nil {
 		return nil, err
 	}
-	w.commit(b)
-	return b.events, nil
+	w.commit(batch)
+	return batch.events, nil
 }
 
 // A batch is a list of events with their places and bytes.
@@ -244,7 +246,7 @@ type batch struct {
 
 // prepare assigns places to events and signs checkpoints.
 func (w *Writer) prepare(payloads []Payload) (*batch, error) {
-	b := &batch{order: w.order.clone(), last: w.last}
+	batch := &batch{order: w.order.clone(), last: w.last}
 	now := w.o.Now().UTC().Truncate(time.Millisecond)
 	for _, p := range payloads {
 		if c, ok := p.(Checkpoint); ok {
@@ -255,45 +257,46 @@ func (w *Writer) prepare(payloads []Payload) (*batch, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.Seq, e.Time, e.Thread, e.Prev = b.last.Seq+1, now, w.thread, b.last.Digest
+		e.Seq, e.Time, e.Thread, e.Prev = batch.last.Seq+1, now, w.thread, batch.last.Digest
 		if e.Type == TypeCheckpoint {
 			if err := e.sign(w.o.Key, now); err != nil {
 				return nil, err
 			}
 		}
-		if err := w.add(b, e); err != nil {
+		if err := w.add(batch, e); err != nil {
 			return nil, err
 		}
 	}
-	return b, nil
+	return batch, nil
 }
 
 // sigPlaceholder fits the schema until sign replaces it.
 const sigPlaceholder = "rye:signed:v2:"
 
 // add adds an event to a batch.
-func (w *Writer) add(b *batch, e *Event) error {
-	if err := b.order.next(e); err != nil {
+func (w *Writer) add(batch *batch, event *Event) error {
+	if err := batch.order.next(event); err != nil {
 		return fault.New(fault.Validation, "thread %s: %v", w.thread, err).From(err)
 	}
-	if e.Seq > MaxLines || e.Seq > MaxLines-endLines && !closes(e.Type) {
-		return fault.New(fault.Limit, "the transcript of %s has %d lines: no more can be added", w.thread, e.Seq-1).
+	if event.Seq > MaxLines || event.Seq > MaxLines-endLines && !closes(event.Type) {
+		return fault.New(fault.Limit, "the transcript of %s has %d lines: no more can be added", w.thread,
+			event.Seq-1).
 			On("limit", MaxLines)
 	}
-	if len(e.Payload) > MaxInline {
-		at := w.large + int64(len(b.payloads))
-		if at+int64(len(e.Payload)) >= MaxPayloads {
+	if len(event.Payload) > MaxInline {
+		at := w.large + int64(len(batch.payloads))
+		if at+int64(len(event.Payload)) >= MaxPayloads {
 			return fault.New(fault.Limit, "the payloads of %s have %d bytes: no more can be added", w.thread, at).
 				On("limit", int64(MaxPayloads))
 		}
-		e.Large = &Large{at, cas.Sum(e.Payload), int64(len(e.Payload))}
-		b.payloads = append(append(b.payloads, e.Payload...), '\n')
+		event.Large = &Large{at, cas.Sum(event.Payload), int64(len(event.Payload))}
+		batch.payloads = append(append(batch.payloads, event.Payload...), '\n')
 	}
-	from := len(b.lines)
-	b.lines = e.appendLine(b.lines)
-	e.Digest = cas.Sum(b.lines[from:])
-	b.lines = append(b.lines, '\n')
-	b.events, b.last = append(b.events, e), e.Position()
+	from := len(batch.lines)
+	batch.lines = event.appendLine(batch.lines)
+	event.Digest = cas.Sum(batch.lines[from:])
+	batch.lines = append(batch.lines, '\n')
+	batch.events, batch.last = append(batch.events, event), event.Position()
 	return nil
 }
 
@@ -304,7 +307,7 @@ func closes(t Type) bool {
 }
 
 // write makes a batch durable, or restores the files.
-func (w *Writer) write(b *batch) error {
+func (w *Writer) write(batch *batch) error {
 	fi, err := w.lines.Stat()
 	if err != nil {
 		return err
@@ -313,22 +316,22 @@ func (w *Writer) write(b *batch) error {
 		return fault.New(fault.Conflict, "another process wrote to the transcript of %s", w.thread).On("thread",
 			w.thread)
 	}
-	if err := w.writePayloads(b); err != nil {
+	if err := w.writePayloads(batch); err != nil {
 		return err
 	}
-	if err := w.extend(w.lines, b.lines, w.end); err != nil {
+	if err := w.extend(w.lines, batch.lines, w.end); err != nil {
 		return errors.Join(err, w.broken(w.cut(w.payloads, w.large)))
 	}
 	return nil
 }
 
 // writePayloads makes the payloads of a batch durable.
-func (w *Writer) writePayloads(b *batch) (err error) {
-	if len(b.payloads) == 0 {
+func (w *Writer) writePayloads(batch *batch) (err error) {
+	if len(batch.payloads) == 0 {
 		return nil
 	}
 	if w.payloads != nil {
-		return w.extend(w.payloads, b.payloads, w.large)
+		return w.extend(w.payloads, batch.payloads, w.large)
 	}
 	path := filepath.Join(w.dir, PayloadsFile)
 	if err := w.disk.Do("create", path, nil); err != nil {
@@ -339,7 +342,7 @@ func (w *Writer) writePayloads(b *batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := w.extend(f, b.payloads, 0); err != nil {
+	if err := w.extend(f, batch.payloads, 0); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := w.disk.SyncDirectory(w.dir); err != nil {

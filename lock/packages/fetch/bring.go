@@ -67,27 +67,28 @@ func (r *Registry) lacking(ctx context.Context, all []file.Artifact) (which []in
 func blob(a file.Artifact) cas.ID { return cas.ID{Kind: cas.Blob, Digest: a.Digest} }
 
 // bring stores one file.
-func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) error {
-	if done, err := r.vendored(ctx, a, to); done || err != nil {
+func (r *Registry) bring(ctx context.Context, artifact *file.Artifact, to cas.Batch) error {
+	if done, err := r.vendored(ctx, artifact, to); done || err != nil {
 		return err
 	}
-	body, where, err := r.open(ctx, *a)
+	body, where, err := r.open(ctx, *artifact)
 	if err != nil {
-		return inPackage(a.String(), where, err)
+		return inPackage(artifact.String(), where, err)
 	}
 	defer body.Close()
-	algorithm, _, _ := strings.Cut(a.Source, ":")
-	c := &checked{r: cas.Until(ctx, body), hash: newHash(algorithm), want: *a, where: where, progress: r.o.Progress}
+	algorithm, _, _ := strings.Cut(artifact.Source, ":")
+	c := &checked{r: cas.Until(ctx, body), hash: newHash(algorithm), want: *artifact, where: where,
+		progress: r.o.Progress}
 	info, err := to.Put(ctx, cas.Blob, c)
 	switch {
 	case c.err != nil:
-		return inPackage(a.String(), where, c.err)
+		return inPackage(artifact.String(), where, c.err)
 	case err != nil:
 		return err
-	case !a.Digest.IsZero() && info.Digest != a.Digest:
-		return wrongDigest(a.String(), where, a.Digest.String(), info.Digest.String())
+	case !artifact.Digest.IsZero() && info.Digest != artifact.Digest:
+		return wrongDigest(artifact.String(), where, artifact.Digest.String(), info.Digest.String())
 	}
-	a.Digest, a.Size = info.Digest, info.Size
+	artifact.Digest, artifact.Size = info.Digest, info.Size
 	return nil
 }
 

@@ -40,19 +40,19 @@ func (r *Registry) directory(ctx context.Context, where, extension string) (map[
 			return nil, fmt.Errorf("has more than %d files", maxFiles)
 		}
 		found := map[string]place{}
-		for _, e := range entries {
-			if !strings.HasSuffix(e.Name(), extension) || !e.Type().IsRegular() {
+		for _, entry := range entries {
+			if !strings.HasSuffix(entry.Name(), extension) || !entry.Type().IsRegular() {
 				continue
 			}
 			algorithm := "sha512"
 			if extension == ".whl" {
 				algorithm = "sha256"
 			}
-			sum, err := r.sumFile(ctx, root, e.Name(), algorithm)
+			sum, err := r.sumFile(ctx, root, entry.Name(), algorithm)
 			if err != nil {
 				return nil, err
 			}
-			found[sum] = place{e.Name(), e.Name()}
+			found[sum] = place{entry.Name(), entry.Name()}
 		}
 		return found, nil
 	})

@@ -50,7 +50,7 @@ type Options struct {
 	Progress func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
 }
 
-// A Registry caches the answers of the registries. It is safe for many goroutines.
+// A Registry caches the answers of the registries. It is safe for concurrent use.
 type Registry struct {
 	o Options
 
@@ -83,20 +83,20 @@ func (r *Registry) once(key string, find func() (map[string]place, error)) (map[
 
 // Find returns the files of a package that can be pinned, without digests and sizes: one for npm, and for PyPI all
 // wheels that the list allows and the registry has.
-func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifact, error) {
-	if p.Ecosystem == packages.NPM {
-		return []file.Artifact{{Name: p.Key(), Version: p.Version, Source: p.Files[0].Source}}, nil
+func (r *Registry) Find(ctx context.Context, pkg *packages.Package) ([]file.Artifact, error) {
+	if pkg.Ecosystem == packages.NPM {
+		return []file.Artifact{{Name: pkg.Key(), Version: pkg.Version, Source: pkg.Files[0].Source}}, nil
 	}
-	places, where, err := r.wheels(ctx, p.Name, p.String())
+	places, where, err := r.wheels(ctx, pkg.Name, pkg.String())
 	if err != nil {
 		return nil, err
 	}
 	var found []file.Artifact
 	names := map[string]string{}
 	others := 0
-	for _, f := range p.Files {
-		at, ok := places[f.Source]
-		tags := wheelTags(p.Name, p.Version, at.name)
+	for _, listed := range pkg.Files {
+		at, ok := places[listed.Source]
+		tags := wheelTags(pkg.Name, pkg.Version, at.name)
 		switch {
 		case !ok:
 			continue
@@ -104,14 +104,14 @@ func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifa
 			others++
 			continue
 		case names[tags] != "":
-			return nil, inPackage(p.String(), where,
+			return nil, inPackage(pkg.String(), where,
 				fmt.Errorf("%q and %q are wheels for the same platforms", names[tags], at.name))
 		}
 		names[tags] = at.name
-		found = append(found, file.Artifact{Name: p.Key(), Version: p.Version + ":" + tags, Source: f.Source})
+		found = append(found, file.Artifact{Name: pkg.Key(), Version: pkg.Version + ":" + tags, Source: listed.Source})
 	}
 	if len(found) == 0 {
-		return nil, notFound(p.String(), where, others)
+		return nil, notFound(pkg.String(), where, others)
 	}
 	return found, nil
 }
@@ -151,32 +151,32 @@ func base(from project.Source, public string) string {
 }
 
 // open opens the registry's file of an artifact, and returns its location too.
-func (r *Registry) open(ctx context.Context, a file.Artifact) (body io.ReadCloser, where string, err error) {
-	ecosystem, name, _ := strings.Cut(a.Name, ":")
-	version, _ := a.Tags()
+func (r *Registry) open(ctx context.Context, artifact file.Artifact) (body io.ReadCloser, where string, err error) {
+	ecosystem, name, _ := strings.Cut(artifact.Name, ":")
+	version, _ := artifact.Tags()
 	var places map[string]place
 	switch from := r.o.From.NPM; {
 	case ecosystem == packages.NPM && (from.Where == "" || from.Remote()):
 		where = base(from, publicNPM) + "/" + name + "/-/" + path.Base(name) + "-" + version + ".tgz"
-		body, err = r.get(ctx, a, where)
+		body, err = r.get(ctx, artifact, where)
 		return body, where, err
 	case ecosystem == packages.NPM:
 		where = from.Where
 		places, err = r.directory(ctx, where, ".tgz")
 	case ecosystem == packages.PyPI:
-		places, where, err = r.wheels(ctx, name, a.String())
+		places, where, err = r.wheels(ctx, name, artifact.String())
 	default:
 		err = errors.New("unknown registry")
 	}
 	if err != nil {
 		return nil, where, err
 	}
-	at, ok := places[a.Source]
+	at, ok := places[artifact.Source]
 	if !ok {
-		return nil, where, notFound(a.String(), where, 0)
+		return nil, where, notFound(artifact.String(), where, 0)
 	}
 	if strings.Contains(at.at, "://") {
-		body, err = r.get(ctx, a, at.at)
+		body, err = r.get(ctx, artifact, at.at)
 		return body, at.at, err
 	}
 	body, err = r.openFile(where, at.at)

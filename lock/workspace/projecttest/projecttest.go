@@ -42,22 +42,22 @@ type Project struct {
 
 // New makes a project whose items aren't signed yet.
 func New(t testing.TB) *Project {
-	p := &Project{t, t.TempDir(), t.TempDir()}
-	p.write(p.Home, ".ai/policy.yaml",
+	project := &Project{t, t.TempDir(), t.TempDir()}
+	project.write(project.Home, ".ai/policy.yaml",
 		fmt.Sprintf(
 			"rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n",
 			keytest.Alice().Public(), keytest.Bob().Public()))
-	p.Write(workspace.MarkerFile, "")
-	p.WriteNote("")
-	p.Write(CartFile, `__version__ = "1.0.0"
+	project.Write(workspace.MarkerFile, "")
+	project.WriteNote("")
+	project.Write(CartFile, `__version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "acme/shop"
 __tool_description__ = "Fill the cart"
 `)
-	p.Write(TablesFile, "ROWS = [1]\n")
-	p.Write(".ai/tools/acme/shop/__init__.py", "") // with which all files of the directory are the tool's
-	return p
+	project.Write(TablesFile, "ROWS = [1]\n")
+	project.Write(".ai/tools/acme/shop/__init__.py", "") // with which all files of the directory are the tool's
+	return project
 }
 
 // Signed makes a project whose items alice has signed.
@@ -80,23 +80,23 @@ func (p *Project) WriteNote(more string) {
 func With(t testing.TB, policy string, files map[string]string) *Project {
 	t.Helper()
 	dir := t.TempDir()
-	p := &Project{t, filepath.Join(dir, "project"), filepath.Join(dir, "home")}
-	p.write(p.Home, ".ai/policy.yaml",
+	project := &Project{t, filepath.Join(dir, "project"), filepath.Join(dir, "home")}
+	project.write(project.Home, ".ai/policy.yaml",
 		fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n%s\nnames:\n  \"**\": {keys: [alice]}\n",
 			keytest.Alice().Public(), policy))
-	p.must(os.Chmod(filepath.Join(p.Home, ".ai"), 0o700))
-	p.must(key.OpenDir(filepath.Join(p.Home, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
-	p.Write(".git/HEAD", "")
-	p.Write(workspace.MarkerFile, "")
+	project.must(os.Chmod(filepath.Join(project.Home, ".ai"), 0o700))
+	project.must(key.OpenDir(filepath.Join(project.Home, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
+	project.Write(".git/HEAD", "")
+	project.Write(workspace.MarkerFile, "")
 	var items []string
 	for name, text := range files {
-		p.Write(".ai/"+name, text)
+		project.Write(".ai/"+name, text)
 		if !strings.HasPrefix(path.Base(name), "_") {
 			items = append(items, name)
 		}
 	}
-	p.SignFiles(keytest.Alice(), items...)
-	return p
+	project.SignFiles(keytest.Alice(), items...)
+	return project
 }
 
 // Write writes a file of the project.

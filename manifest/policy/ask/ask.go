@@ -101,61 +101,62 @@ func Read(section *yamltree.Node) (Rules, error) {
 	return rules, nil
 }
 
-func readLine(n *yamltree.Node) (l Line, err error) {
+func readLine(n *yamltree.Node) (line Line, err error) {
 	if err := n.CheckWord(n.Key, "the name of a line"); err != nil {
-		return l, err
+		return line, err
 	}
 	if err := n.Fields("names", "risk", "when", "answer", "separate", "expires"); err != nil {
-		return l, err
+		return line, err
 	}
-	l.Name = n.Key
+	line.Name = n.Key
 	if f := n.Get("names"); f != nil {
-		if l.Names, l.globs, err = globlist.Read(f); err != nil {
-			return l, err
+		if line.Names, line.globs, err = globlist.Read(f); err != nil {
+			return line, err
 		}
 	}
-	if l.Risk, err = n.Choice("risk", Risks...); err != nil {
-		return l, err
+	if line.Risk, err = n.Choice("risk", Risks...); err != nil {
+		return line, err
 	}
-	if l.When, err = n.TextOf("when"); err != nil {
-		return l, err
+	if line.When, err = n.TextOf("when"); err != nil {
+		return line, err
 	}
-	if l.When != "" {
-		if l.when, err = condition.Parse(l.When); err != nil {
-			return l, n.Get("when").Errorf("in the condition, %s", err)
+	if line.When != "" {
+		if line.when, err = condition.Parse(line.When); err != nil {
+			return line, n.Get("when").Errorf("in the condition, %s", err)
 		}
-		for _, root := range l.when.Roots() {
+		for _, root := range line.when.Roots() {
 			if !slices.Contains(about, root) {
-				return l, n.Get("when").Errorf("a condition here is about params, caller, tenant and flow, not %q%s",
+				return line, n.Get("when").Errorf(
+					"a condition here is about params, caller, tenant and flow, not %q%s",
 					yamltree.Clip(root), yamltree.Suggest(root, about))
 			}
 		}
 	}
 	answer, err := n.Choice("answer", answers...)
 	if err != nil {
-		return l, err
+		return line, err
 	}
-	if l.Answer = Ask; answer != "" {
-		l.Answer = Answer(slices.Index(answers, answer))
+	if line.Answer = Ask; answer != "" {
+		line.Answer = Answer(slices.Index(answers, answer))
 	}
 	separate, err := n.Choice("separate", "true", "false")
 	if err != nil {
-		return l, err
+		return line, err
 	}
-	l.Separate = separate == "true"
+	line.Separate = separate == "true"
 	if n.Get("expires") != nil {
-		if l.Expires, err = n.Age("expires", maxExpires); err != nil {
-			return l, err
+		if line.Expires, err = n.Age("expires", maxExpires); err != nil {
+			return line, err
 		}
 	}
-	if l.Answer != Ask {
+	if line.Answer != Ask {
 		for _, field := range []string{"separate", "expires"} {
 			if f := n.Get(field); f != nil {
-				return l, f.Errorf("%q goes with the answer ask", field)
+				return line, f.Errorf("%q goes with the answer ask", field)
 			}
 		}
 	}
-	return l, nil
+	return line, nil
 }
 
 // About returns the lines that can match calls of the item with this name. Only tools have such lines.
@@ -206,40 +207,40 @@ type Decision struct {
 
 // Decide decides about a call by the rules of the root policy and of a project's.
 func Decide(c *Call, root, project Rules) Decision {
-	d, matched := root.decide(c, "your policy")
+	decision, matched := root.decide(c, "your policy")
 	if !matched && !c.Attended && riskOf(c.Risk) >= riskOf("infra") {
-		d.Answer = Ask
+		decision.Answer = Ask
 	}
 	switch p, matched := project.decide(c, "the project's policy"); {
-	case !matched || p.Answer < d.Answer:
-	case p.Answer > d.Answer:
-		d = p
+	case !matched || p.Answer < decision.Answer:
+	case p.Answer > decision.Answer:
+		decision = p
 	default:
-		d.Lines = append(d.Lines, p.Lines...)
-		d.Separate = d.Separate || p.Separate
-		d.Expires = sooner(d.Expires, p.Expires)
+		decision.Lines = append(decision.Lines, p.Lines...)
+		decision.Separate = decision.Separate || p.Separate
+		decision.Expires = sooner(decision.Expires, p.Expires)
 	}
-	if d.Answer == Ask && d.Expires == 0 {
-		d.Expires = Expires
+	if decision.Answer == Ask && decision.Expires == 0 {
+		decision.Expires = Expires
 	}
-	return d
+	return decision
 }
 
 // decide is Decide for one policy. matched is false if no line matches.
-func (r Rules) decide(c *Call, whose string) (d Decision, matched bool) {
+func (r Rules) decide(c *Call, whose string) (decision Decision, matched bool) {
 	for _, l := range r.About(c.Tool) {
-		if !l.matches(c) || matched && l.Answer < d.Answer {
+		if !l.matches(c) || l.Answer < decision.Answer {
 			continue
 		}
-		if !matched || l.Answer > d.Answer {
-			d = Decision{Answer: l.Answer}
+		if l.Answer > decision.Answer {
+			decision = Decision{Answer: l.Answer}
 		}
 		matched = true
-		d.Lines = append(d.Lines, fmt.Sprintf("%q of %s", l.Name, whose))
-		d.Separate = d.Separate || l.Separate
-		d.Expires = sooner(d.Expires, l.Expires)
+		decision.Lines = append(decision.Lines, fmt.Sprintf("%q of %s", l.Name, whose))
+		decision.Separate = decision.Separate || l.Separate
+		decision.Expires = sooner(decision.Expires, l.Expires)
 	}
-	return d, matched
+	return decision, matched
 }
 
 // sooner returns the shorter of two times; 0 is none.

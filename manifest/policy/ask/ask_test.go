@@ -62,6 +62,13 @@ func TestDecide(t *testing.T) {
 		{asks, "", call("tool:acme/x/y", "read"), "allow"},
 		{asks + "\n" + allows, "", call("tool:acme/x", "read"), `ask "a" of your policy 2h`},
 		{asks + "\n" + refuses, "", call("tool:acme/x", "infra"), `refuse "r" of your policy`},
+		{refuses, "", call("tool:acme/x", "write"), "allow"},
+		{"  p: {separate: true, expires: 3h}", asks, call("tool:acme/x", "read"),
+			`ask "p" of your policy "a" of the project's policy separate 2h`},
+		{asks, "  p: {}", call("tool:acme/x", "read"), `ask "a" of your policy "p" of the project's policy 2h`},
+		{"  p: {}", asks, call("tool:acme/x", "read"), `ask "p" of your policy "a" of the project's policy 2h`},
+		{asks, "  p: {expires: 3h}", call("tool:acme/x", "read"),
+			`ask "a" of your policy "p" of the project's policy 2h`},
 		{allows, asks, call("tool:acme/x", "read"), `ask "a" of the project's policy 2h`},
 		{asks, allows, call("tool:acme/x", "read"), `ask "a" of your policy 2h`},
 		{asks, refuses, call("tool:acme/x", "money"), `refuse "r" of the project's policy`},
@@ -150,11 +157,39 @@ names: ["tool:c"], answer: ask, expires: 7d`
 	if r[0].Expires != 36*time.Hour {
 		t.Errorf("%s", r[0].Expires)
 	}
+	// A line that isn't understood refuses the policy. Read as another line, it would let a call through.
+	for line, want := range map[string]string{
+		"A b: {}":                              "the name of a line",
+		"a: {who: ann}":                        "who",
+		"a: {names: {x: y}}":                   "expected a list",
+		"a: {risk: high}":                      "read, write, infra",
+		"a: {when: [x]}":                       "when",
+		"a: {when: \"params.x =\"}":            "in the condition",
+		"a: {when: \"env.HOME == 1\"}":         `caller, tenant and flow, not "env"`,
+		"a: {answer: maybe}":                   "allow, ask, refuse",
+		"a: {separate: perhaps}":               "true, false",
+		"a: {expires: 31d}":                    "expected a number of days",
+		"a: {answer: allow, separate: true}":   "goes with the answer ask",
+		"a: {answer: refuse, expires: 1h}":     "goes with the answer ask",
+		"a: {answer: allow}\n  b: {risk: low}": "read, write, infra",
+	} {
+		tree, err := yamltree.Parse([]byte("ask:\n  " + line + "\n"))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if _, err := ask.Read(tree.Root.Get("ask")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
 	long := yamltree.Node{Shape: yamltree.Mapping}
 	for i := range 1001 {
 		long.Kids = append(long.Kids, &yamltree.Node{Key: fmt.Sprintf("a%d", i), Shape: yamltree.Mapping})
 	}
 	if _, err := ask.Read(&long); err == nil || !strings.Contains(err.Error(), "has more than 1000 lines") {
 		t.Errorf("%v", err)
+	}
+	long.Kids = long.Kids[1:]
+	if _, err := ask.Read(&long); err != nil {
+		t.Errorf("1000 lines: %v", err)
 	}
 }

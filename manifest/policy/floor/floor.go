@@ -77,56 +77,56 @@ type Network struct {
 }
 
 // Read reads the section. It allows the fields named in others and leaves them to the caller.
-func Read(n *yamltree.Node, others ...string) (e Exec, err error) {
+func Read(n *yamltree.Node, others ...string) (exec Exec, err error) {
 	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit", "dotenv", "limits"},
 		others...)...); err != nil {
-		return e, err
+		return exec, err
 	}
 	for _, f := range []struct {
 		name string
 		to   *Level
-	}{{"floor", &e.Floor}, {"strangers", &e.Strangers}} {
+	}{{"floor", &exec.Floor}, {"strangers", &exec.Strangers}} {
 		word, err := n.Choice(f.name, levels[1:]...)
 		if err != nil {
-			return e, err
+			return exec, err
 		}
 		*f.to = Level(max(0, slices.Index(levels, word)))
 	}
 	toolchain, err := n.Choice("toolchain", "record", "enforce")
 	if err != nil {
-		return e, err
+		return exec, err
 	}
 	audit, err := n.Choice("audit", "on", "required")
 	if err != nil {
-		return e, err
+		return exec, err
 	}
 	dotEnv, err := n.Choice("dotenv", dotEnvs[1:]...)
 	if err != nil {
-		return e, err
+		return exec, err
 	}
-	e.Enforce, e.Audit = toolchain == "enforce", audit == "required"
-	e.DotEnv = DotEnv(max(0, slices.Index(dotEnvs, dotEnv)))
+	exec.Enforce, exec.Audit = toolchain == "enforce", audit == "required"
+	exec.DotEnv = DotEnv(max(0, slices.Index(dotEnvs, dotEnv)))
 	if own := n.Get("limits"); own != nil {
-		if e.Limits, err = readOwn(own); err != nil {
-			return e, err
+		if exec.Limits, err = readOwn(own); err != nil {
+			return exec, err
 		}
 	}
 	if net := n.Get("network"); net != nil {
-		if e.Network, err = readNetwork(net); err != nil {
-			return e, err
+		if exec.Network, err = readNetwork(net); err != nil {
+			return exec, err
 		}
 	}
-	return e, nil
+	return exec, nil
 }
 
 // readOwn reads limits: memory as in 512MiB or 2GiB, and a number of processes.
-func readOwn(n *yamltree.Node) (o Own, err error) {
+func readOwn(n *yamltree.Node) (own Own, err error) {
 	if err := n.Fields("memory", "processes"); err != nil {
-		return o, err
+		return own, err
 	}
 	memory, err := n.TextOf("memory")
 	if err != nil {
-		return o, err
+		return own, err
 	}
 	if memory != "" {
 		number, unit := memory, int64(0)
@@ -137,25 +137,25 @@ func readOwn(n *yamltree.Node) (o Own, err error) {
 		}
 		const least, most = 64 << 20, 1 << 40
 		if yamltree.IsNumber(number) {
-			o.Memory, _ = strconv.ParseInt(number, 10, 64)
+			own.Memory, _ = strconv.ParseInt(number, 10, 64)
 		}
-		if o.Memory *= unit; o.Memory < least || o.Memory > most {
-			return o, n.Get("memory").Errorf("expected an amount from 64MiB to 1024GiB")
+		if own.Memory *= unit; own.Memory < least || own.Memory > most {
+			return own, n.Get("memory").Errorf("expected an amount from 64MiB to 1024GiB")
 		}
 	}
 	processes, err := n.TextOf("processes")
 	if err != nil {
-		return o, err
+		return own, err
 	}
 	if processes != "" {
 		if yamltree.IsNumber(processes) {
-			o.Processes, _ = strconv.ParseInt(processes, 10, 64)
+			own.Processes, _ = strconv.ParseInt(processes, 10, 64)
 		}
-		if o.Processes < 8 || o.Processes > 1<<20 {
-			return o, n.Get("processes").Errorf("expected a number from 8 to 1048576")
+		if own.Processes < 8 || own.Processes > 1<<20 {
+			return own, n.Get("processes").Errorf("expected a number from 8 to 1048576")
 		}
 	}
-	return o, nil
+	return own, nil
 }
 
 // readNetwork reads all, none, or a list of hosts.

@@ -64,6 +64,8 @@ func TestRead(t *testing.T) {
 		`{network: ["a.x:080"]}`:    "is not a host",
 		`{network: ["a.x:100000"]}`: "is not a host",
 		`{network: ["a.x:"]}`:       "is not a host",
+		`{network: [":80"]}`:        "is not a host",
+		`{network: ["a..x:80"]}`:    "is not a host",
 		"{network: [" + strings.Repeat("a", 300) + "_.x]}": "is not a host",
 	} {
 		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -99,6 +101,11 @@ func TestNarrow(t *testing.T) {
 		{`{network: ["a.x:443"]}`, `{network: ["*.x"]}`, `{network: ["a.x:443"]}`},
 		{`{network: ["*.x:443"]}`, `{network: [a.x]}`, `{network: ["a.x:443"]}`},
 		{`{network: ["*.x:443"]}`, `{network: ["a.x:80"]}`, `{network: none}`},
+		{`{network: ["a.x:443"]}`, `{network: ["a.x:443"]}`, `{network: ["a.x:443"]}`},
+		{`{network: ["*.x"]}`, `{network: ["*.a.x", "*.ax"]}`, `{network: ["*.a.x"]}`},
+		{`{network: [a.y]}`, `{network: ["*.x"]}`, `{network: none}`},
+		{"{}", "{network: [a.x]}", "{network: [a.x]}"},
+		{"{network: [a.x]}", "{}", "{network: [a.x]}"},
 		{"{toolchain: enforce}", "{toolchain: record}", "{toolchain: enforce}"},
 		{"{toolchain: record}", "{toolchain: enforce}", "{toolchain: enforce}"},
 		{"{audit: required}", "{audit: on}", "{audit: required}"},

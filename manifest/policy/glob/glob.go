@@ -63,7 +63,7 @@ type Glob struct {
 
 // Parse reads a glob.
 func Parse(text string) (Glob, error) {
-	g := Glob{text: text}
+	glob := Glob{text: text}
 	bad := func(format string, args ...any) (Glob, error) {
 		return Glob{}, fmt.Errorf("pattern %+q: %s", clip(text), fmt.Sprintf(format, args...))
 	}
@@ -75,16 +75,16 @@ func Parse(text string) (Glob, error) {
 		if !isKind(kind) {
 			return bad("%+q is not a kind; leave the kind out to cover all of them", kind)
 		}
-		g.kind, id = kind, rest
+		glob.kind, id = kind, rest
 	}
-	g.segs = strings.Split(id, "/")
-	for i, seg := range g.segs {
+	glob.segs = strings.Split(id, "/")
+	for i, seg := range glob.segs {
 		switch {
 		case seg == "":
 			return bad("has an empty segment")
 		case !portable.Spelled(seg, alnum+"._-*", "", maxGlob):
 			return bad("only letters, digits, . _ - and the wildcards * and ** are allowed between slashes")
-		case seg == "**" && i > 0 && g.segs[i-1] == "**":
+		case seg == "**" && i > 0 && glob.segs[i-1] == "**":
 			return bad(`"**/**" means the same as "**"`)
 		case seg != "**" && strings.Contains(seg, "**"):
 			return bad(`"**" matches whole segments: write it between slashes`)
@@ -92,22 +92,22 @@ func Parse(text string) (Glob, error) {
 			return bad("no segment of an id begins with %+q", seg[:1])
 		}
 	}
-	g.prefix, _, _ = strings.Cut(id, "*")
-	g.rank = 2 * len(g.prefix)
-	if g.prefix == id {
+	glob.prefix, _, _ = strings.Cut(id, "*")
+	glob.rank = 2 * len(glob.prefix)
+	if glob.prefix == id {
 		// A pattern without a star ends where its prefix ends, and that end is one literal more.
 		if err := portable.CheckID(id); err != nil {
 			return bad("%s", err)
 		}
-		g.rank += 2
+		glob.rank += 2
 	}
-	if g.kind != "" {
-		g.rank++
+	if glob.kind != "" {
+		glob.rank++
 	}
-	if last := len(g.segs) - 1; g.segs[last] == "**" {
-		g.segs = append(g.segs[:last:last], "*", "**")
+	if last := len(glob.segs) - 1; glob.segs[last] == "**" {
+		glob.segs = append(glob.segs[:last:last], "*", "**")
 	}
-	return g, nil
+	return glob, nil
 }
 
 // Match reports whether the glob covers n. Its time is bounded by the product of the lengths.

@@ -8,28 +8,28 @@ import "slices"
 // comments attaches every comment and blank line to the node that it belongs to. A text that continues on the next
 // line is an error.
 func (r *treeReader) comments(root *Node, lines [][]rune) error {
-	p := placer{root: root, units: r.units}
+	placer := placer{root: root, units: r.units}
 	for i, line := range lines {
 		row := i + 1
 		col, err := r.hash(row, line)
 		if err != nil {
 			return err
 		}
-		first := p.enter(row)
+		first := placer.enter(row)
 		comment := ""
 		if col > 0 {
 			comment = string(trimRight(line[col-1:]))
 		}
 		switch {
 		case len(trimRight(line)) == 0:
-			p.blank = true
+			placer.blank = true
 		case first == nil && col > 0:
-			p.place(comment, col)
+			placer.place(comment, col)
 		case first != nil:
-			if p.blank {
+			if placer.blank {
 				first.head = append(first.head, "")
 			}
-			p.blank, p.low = false, nil
+			placer.blank, placer.low = false, nil
 			first.line = comment
 		}
 	}

@@ -14,18 +14,18 @@ const width = 120
 // Format writes a tree in the one layout of the package comment. It depends only on content and comments, never on
 // the layout of the file, so that formatting twice is the same as formatting once.
 func (t Tree) Format() []byte {
-	var w writer
+	var writer writer
 	if t.marker {
-		w.WriteString("---\n")
+		writer.WriteString("---\n")
 	}
 	for i, section := range t.Root.Kids {
 		if i > 0 && section.Shape != Scalar && (len(section.head) == 0 || section.head[0] != "") {
-			w.notes([]string{""}, 0)
+			writer.notes([]string{""}, 0)
 		}
-		w.node(section, 0)
+		writer.node(section, 0)
 	}
-	w.notes(t.Root.tail, 0)
-	return w.Bytes()
+	writer.notes(t.Root.tail, 0)
+	return writer.Bytes()
 }
 
 type writer struct{ bytes.Buffer }

@@ -99,14 +99,14 @@ func Parse(b []byte) (Tree, error) {
 	if err != nil {
 		return Tree{}, err
 	}
-	t := Tree{Root: &Node{Shape: Mapping}, marker: len(lines) > 0 && string(lines[0]) == "---"}
+	tree := Tree{Root: &Node{Shape: Mapping}, marker: len(lines) > 0 && string(lines[0]) == "---"}
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	var doc, more yaml.Node
 	err = dec.Decode(&doc)
 	if err == nil && dec.Decode(&more) != io.EOF {
 		err = &Error{Msg: "holds more than one document"}
 	}
-	r := treeReader{ends: make([]*yaml.Node, len(lines)+1)}
+	treeReader := treeReader{ends: make([]*yaml.Node, len(lines)+1)}
 	switch {
 	case errors.Is(err, io.EOF):
 	case err != nil:
@@ -120,11 +120,11 @@ func Parse(b []byte) (Tree, error) {
 	case doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode:
 		return Tree{}, at(1, 0, "expected sections, as in \"keys:\"")
 	default:
-		if err := r.fill(t.Root, doc.Content[0], 0); err != nil {
+		if err := treeReader.fill(tree.Root, doc.Content[0], 0); err != nil {
 			return Tree{}, err
 		}
 	}
-	return t, r.comments(t.Root, lines)
+	return tree, treeReader.comments(tree.Root, lines)
 }
 
 func isNull(y *yaml.Node) bool {
@@ -187,32 +187,32 @@ type treeReader struct {
 	ends  []*yaml.Node // the last scalar that begins in each row
 }
 
-// fill sets n to the value y.
-func (r *treeReader) fill(n *Node, y *yaml.Node, depth int) error {
-	if err := plainNode(y); err != nil {
+// fill sets n to the value node.
+func (r *treeReader) fill(n *Node, node *yaml.Node, depth int) error {
+	if err := plainNode(node); err != nil {
 		return err
 	}
-	n.flow = y.Style&yaml.FlowStyle != 0
+	n.flow = node.Style&yaml.FlowStyle != 0
 	if depth > maxDepth {
-		return at(y.Line, y.Column, "is nested too deeply")
+		return at(node.Line, node.Column, "is nested too deeply")
 	}
-	switch y.Kind {
+	switch node.Kind {
 	case yaml.ScalarNode:
-		if isNull(y) {
+		if isNull(node) {
 			return n.Errorf("%q has no value", Clip(n.Key))
 		}
-		r.ends[y.Line] = y
-		n.Text, n.Plain = y.Value, y.Style == 0
+		r.ends[node.Line] = node
+		n.Text, n.Plain = node.Value, node.Style == 0
 		return nil
 	case yaml.MappingNode:
 		n.Shape = Mapping
-		return r.entries(n, y, depth)
+		return r.entries(n, node, depth)
 	}
 	n.Shape = List
-	for _, item := range y.Content {
+	for _, item := range node.Content {
 		kid := &Node{up: n, row: item.Line, col: item.Column}
 		if !n.flow {
-			kid.col = y.Column // of the dash
+			kid.col = node.Column // of the dash
 		}
 		if item.Kind != yaml.ScalarNode || isNull(item) {
 			return at(item.Line, item.Column, "expected words in this list")
@@ -226,10 +226,10 @@ func (r *treeReader) fill(n *Node, y *yaml.Node, depth int) error {
 	return nil
 }
 
-func (r *treeReader) entries(n *Node, y *yaml.Node, depth int) error {
-	seen := make(map[string]int, len(y.Content)/2)
-	for i := 0; i+1 < len(y.Content); i += 2 {
-		k := y.Content[i]
+func (r *treeReader) entries(n *Node, node *yaml.Node, depth int) error {
+	seen := make(map[string]int, len(node.Content)/2)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		k := node.Content[i]
 		if err := plainNode(k); err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (r *treeReader) entries(n *Node, y *yaml.Node, depth int) error {
 		seen[k.Value] = k.Line
 		r.ends[k.Line] = k
 		r.units = append(r.units, kid)
-		if err := r.fill(kid, y.Content[i+1], depth+1); err != nil {
+		if err := r.fill(kid, node.Content[i+1], depth+1); err != nil {
 			return err
 		}
 		n.Kids = append(n.Kids, kid)
@@ -252,23 +252,23 @@ func (r *treeReader) entries(n *Node, y *yaml.Node, depth int) error {
 }
 
 // plainNode refuses the features of YAML that give a text another meaning.
-func plainNode(y *yaml.Node) error {
-	bad := func(format string, args ...any) error { return at(y.Line, y.Column, format, args...) }
+func plainNode(node *yaml.Node) error {
+	bad := func(format string, args ...any) error { return at(node.Line, node.Column, format, args...) }
 	switch {
-	case y.Kind == yaml.AliasNode:
+	case node.Kind == yaml.AliasNode:
 		return bad("no aliases")
-	case y.Anchor != "":
+	case node.Anchor != "":
 		return bad("no anchors")
-	case y.Style&yaml.TaggedStyle != 0:
+	case node.Style&yaml.TaggedStyle != 0:
 		return bad("no tags")
-	case y.Tag == "!!merge":
+	case node.Tag == "!!merge":
 		return bad("no merge keys")
-	case y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+	case node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		return bad("no text over several lines")
-	case len(y.Value) > maxText:
+	case len(node.Value) > maxText:
 		return bad("is longer than %d bytes", maxText)
 	}
-	for _, c := range y.Value {
+	for _, c := range node.Value {
 		if !unicode.IsPrint(c) || c == utf8.RuneError {
 			return bad("%+q is not allowed in a text", c)
 		}

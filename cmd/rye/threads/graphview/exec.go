@@ -23,13 +23,13 @@ func NoGraph(a *cli.App, ref model.Ref) error {
 
 // Meant adds to the error for a missing directive the command that runs the tool with the same id.
 func Meant(a *cli.App, err error, tool *ai.Item) error {
-	f, ok := fault.Find(err)
-	if !ok || f.Code != fault.NotFound || f.Details["ref"] != "directive:"+tool.Ref.ID {
+	failure, ok := fault.Find(err)
+	if !ok || failure.Code != fault.NotFound || failure.Details["ref"] != "directive:"+tool.Ref.ID {
 		return err
 	}
 	if !graph.Is(tool.Model.Tool) {
-		f.Hint = fault.Of(NoGraph(a, tool.Ref)).Hint
-		return f
+		failure.Hint = fault.Of(NoGraph(a, tool.Ref)).Hint
+		return failure
 	}
 	args := slices.Clone(a.Args)
 	for i, arg := range args {
@@ -37,6 +37,6 @@ func Meant(a *cli.App, err error, tool *ai.Item) error {
 			args[i] = tool.Ref.String()
 		}
 	}
-	f.Hint = []string{"rye " + cli.JoinArgs(args)}
-	return f
+	failure.Hint = []string{"rye " + cli.JoinArgs(args)}
+	return failure
 }

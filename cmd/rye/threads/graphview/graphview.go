@@ -65,29 +65,29 @@ func (p *Place) Drawn(ctx context.Context, a *cli.App) string {
 
 // Line summarizes an event of a graph in one line; "" for other events.
 func Line(e transcript.Payload) string {
-	switch e := e.(type) {
+	switch nodeStarted := e.(type) {
 	case transcript.NodeStarted:
-		text := fmt.Sprintf("step %d: %s (%s)", e.Step, e.Node, e.Kind)
-		if e.Attempt > 0 {
-			text += fmt.Sprintf(", attempt %d", e.Attempt)
+		text := fmt.Sprintf("step %d: %s (%s)", nodeStarted.Step, nodeStarted.Node, nodeStarted.Kind)
+		if nodeStarted.Attempt > 0 {
+			text += fmt.Sprintf(", attempt %d", nodeStarted.Attempt)
 		}
 		return text
 	case transcript.NodeResult:
-		text := e.Node + ": " + e.Status
-		if e.Error != nil {
-			text += ", " + e.Error.Code + ": " + e.Error.Message
+		text := nodeStarted.Node + ": " + nodeStarted.Status
+		if nodeStarted.Error != nil {
+			text += ", " + nodeStarted.Error.Code + ": " + nodeStarted.Error.Message
 		}
-		if e.Next == "" {
+		if nodeStarted.Next == "" {
 			return text
 		}
-		return text + ", then " + e.Next
+		return text + ", then " + nodeStarted.Next
 	case transcript.State:
-		if e.Same {
+		if nodeStarted.Same {
 			return "as before"
 		}
-		return e.Digest.Short()
+		return nodeStarted.Digest.Short()
 	case transcript.Returned:
-		return "after " + e.Node
+		return "after " + nodeStarted.Node
 	}
 	return ""
 }

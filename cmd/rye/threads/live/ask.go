@@ -16,8 +16,8 @@ import (
 const maxShown = 4 << 10
 
 // Question shows the call that a question is about.
-func Question(a *cli.App, q *consent.Question) {
-	a.Term.Prompt("%s needs an approval: %s\n", q.Ref.String(), q.Why())
+func Question(app *cli.App, q *consent.Question) {
+	app.Term.Prompt("%s needs an approval: %s\n", q.Ref.String(), q.Why())
 	for _, name := range slices.Sorted(maps.Keys(q.Params)) {
 		b, err := jcs.Append(nil, q.Params[name])
 		text := string(b)
@@ -27,7 +27,7 @@ func Question(a *cli.App, q *consent.Question) {
 		if len(text) > maxShown {
 			text = fault.Clip(text, maxShown) + " (" + fault.Count(int64(len(text)), "byte") + ")"
 		}
-		a.Term.Prompt("  %s: %s\n", name, text)
+		app.Term.Prompt("  %s: %s\n", name, text)
 	}
 }
 

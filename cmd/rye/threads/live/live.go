@@ -35,14 +35,15 @@ type View struct {
 	redraws sync.WaitGroup // the goroutine of redraw
 
 	mu      sync.Mutex
-	threads []thread.State // running; the first is the one that the user started
-	open    bool           // the text on the screen doesn't end with a newline
-	asking  bool           // a question is on the screen
+	threads []thread.State       // running; the first is the one that the user started
+	doing   map[string]*activity // of threads
+	open    bool                 // the text on the screen doesn't end with a newline
+	asking  bool                 // a question is on the screen
 }
 
 // Watch starts to show threads. With events it writes each event as a line of JSON instead. The caller calls End.
 func Watch(a *cli.App, events bool) *View {
-	v := &View{app: a, events: events, begun: time.Now(), stop: make(chan struct{})}
+	v := &View{app: a, events: events, begun: time.Now(), stop: make(chan struct{}), doing: map[string]*activity{}}
 	if a.Term.Live && !a.Term.Quiet && !events {
 		v.redraws.Go(v.redraw)
 	}
@@ -135,56 +136,58 @@ func (v *View) text(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.draw("")
-	t := v.app.Term
+	term := v.app.Term
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {
-			t.Data.WriteByte('\n')
+			term.Data.WriteByte('\n')
 		}
 		for i, cell := range strings.Split(line, "\t") {
 			if i > 0 {
-				t.Data.WriteByte('\t')
+				term.Data.WriteByte('\t')
 			}
-			t.Data.WriteString(cli.Escape(cell, t.Ascii))
+			term.Data.WriteString(cli.Escape(cell, term.Ascii))
 		}
 	}
-	t.Data.Flush()
+	term.Data.Flush()
 	v.open = !strings.HasSuffix(text, "\n")
 }
 
 // event shows an event as JSON. Otherwise each call, each failure and each wait is a line.
-func (v *View) event(e *transcript.Event) {
+func (v *View) event(event *transcript.Event) {
 	if v.events {
-		line, err := json.Marshal(map[string]any{"seq": e.Seq, "time": e.Time, "thread": e.Thread, "type": e.Type,
-			"payload": json.RawMessage(e.Payload)})
+		line, err := json.Marshal(map[string]any{"seq": event.Seq, "time": event.Time, "thread": event.Thread,
+			"type":    event.Type,
+			"payload": json.RawMessage(event.Payload)})
 		if err == nil {
 			fmt.Fprintf(v.app.Term.Stderr, "%s\n", line)
 		}
 		return
 	}
-	switch e.Type {
+	v.follow(event)
+	switch event.Type {
 	case transcript.TypeCallStarted:
 		call := new(transcript.CallStarted)
-		if e.Decode(call) != nil {
+		if event.Decode(call) != nil {
 			return
 		}
 		if call.Child != "" {
 			call.Ref = "directive:" + directiveOf(call.Child)
 		}
-		v.note(e.Thread, strings.TrimSpace(call.Name+" "+call.Ref))
+		v.note(event.Thread, strings.TrimSpace(call.Name+" "+call.Ref))
 	case transcript.TypeCallResult:
 		var result transcript.CallResult
-		if e.Decode(&result) == nil && result.Status != transcript.CallOK {
-			v.note(e.Thread, result.Status+": "+reason(&result))
+		if event.Decode(&result) == nil && result.Status != transcript.CallOK {
+			v.note(event.Thread, result.Status+": "+reason(&result))
 		}
 	case transcript.TypeClassified:
 		var failed transcript.Classified
-		if e.Decode(&failed) == nil {
-			v.note(e.Thread, attempt(&failed))
+		if event.Decode(&failed) == nil {
+			v.note(event.Thread, attempt(&failed))
 		}
 	case transcript.TypeAnswer:
 		var answer transcript.Answer
-		if e.Decode(&answer) == nil && answer.Kept {
-			v.note(e.Thread, fmt.Sprintf("the answer doesn't say what it used: charged at most $%.6f",
+		if event.Decode(&answer) == nil && answer.Kept {
+			v.note(event.Thread, fmt.Sprintf("the answer doesn't say what it used: charged at most $%.6f",
 				float64(answer.Cost)/limits.Nano))
 		}
 	}
@@ -210,14 +213,19 @@ func attempt(failed *transcript.Classified) string {
 	}
 	switch failed.Action {
 	case "retry":
-		text += "; trying again"
-		if failed.Delay > 0 {
-			text += " in " + max(failed.Delay.Round(100*time.Millisecond), 100*time.Millisecond).String()
-		}
+		text += "; trying again" + in(failed.Delay)
 	case "fallback":
 		text += "; the fallback model is asked"
 	}
 	return text
+}
+
+// in returns how long a wait takes, "" if there is none.
+func in(delay time.Duration) string {
+	if delay <= 0 {
+		return ""
+	}
+	return " in " + max(delay.Round(100*time.Millisecond), 100*time.Millisecond).String()
 }
 
 // maxReason is how many bytes of a reason a line has.
@@ -227,22 +235,28 @@ func oneLine(text string) string {
 	return fault.Clip(strings.Join(strings.Fields(text), " "), maxReason)
 }
 
-// state shows the end of a child, and updates the line with the turns.
-func (v *View) state(s thread.State) {
-	if s.Status != "" && s.Parent != "" && !v.events {
-		v.note(s.Thread, fmt.Sprintf("%s, %s, %s", s.Status, fault.Count(s.Turn, "turn"), spent(s)))
+// state shows the end of a child and why a node of a graph is tried again, and updates the line with the turns.
+func (v *View) state(state thread.State) {
+	if state.Why != "" && !v.events {
+		v.note(state.Thread, oneLine(state.Why)+"; trying again"+in(state.Wait))
+	}
+	if state.Status != "" && state.Parent != "" && !v.events {
+		v.note(state.Thread, fmt.Sprintf("%s, %s, %s", state.Status, fault.Count(state.Turn, "turn"), spent(state)))
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := slices.IndexFunc(v.threads, func(o thread.State) bool { return o.Thread == s.Thread })
+	at := slices.IndexFunc(v.threads, func(o thread.State) bool { return o.Thread == state.Thread })
+	if state.Wait > 0 {
+		v.activity(state.Thread).until = time.Now().Add(state.Wait)
+	}
 	switch {
-	case s.Status != "" && at >= 0:
+	case state.Status != "" && at >= 0:
 		v.threads = slices.Delete(v.threads, at, at+1)
-	case s.Status != "":
+	case state.Status != "":
 	case at < 0:
-		v.threads = append(v.threads, s)
+		v.threads = append(v.threads, state)
 	default:
-		v.threads[at] = s
+		v.threads[at] = state
 	}
 }
 
@@ -280,6 +294,9 @@ func (v *View) line(now time.Time) string {
 			part = directiveOf(s.Thread) + ": " + part
 		} else {
 			part += ", " + cli.Countdown(now.Sub(v.begun).Seconds())
+		}
+		if does := v.activity(s.Thread).text(now); does != "" {
+			part += ", " + does
 		}
 		parts = append(parts, part)
 	}

@@ -132,43 +132,45 @@ type linting struct {
 }
 
 // run answers a call: every installed linter for the file checks it in the sandbox of the call.
-func run(ctx context.Context, machine *sandbox.Machine, c *function.Call, p params) (any, error) {
-	o, err := readOptions(c.Options)
+func run(ctx context.Context, machine *sandbox.Machine, call *function.Call, params params) (any, error) {
+	options, err := readOptions(call.Options)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range p.Linters {
-		if _, ok := o.Linters[name]; !ok {
+	for _, name := range params.Linters {
+		if _, ok := options.Linters[name]; !ok {
 			return map[string]any{"success": false, "code": fault.Validation,
 				"error": fmt.Sprintf("unknown linter %q", name),
-				"why":   []string{"expected one of " + strings.Join(slices.Sorted(maps.Keys(o.Linters)), ", ")}}, nil
+				"why": []string{"expected one of " +
+					strings.Join(slices.Sorted(maps.Keys(options.Linters)), ", ")}}, nil
 		}
 	}
-	l := &linting{call: c, machine: machine, project: osfile.Unlinked(c.Files.Project)}
-	if l.file, err = l.find(p.File); err != nil {
+	linting := &linting{call: call, machine: machine, project: osfile.Unlinked(call.Files.Project)}
+	if linting.file, err = linting.find(params.File); err != nil {
 		return nil, err
 	}
 	checked, missing := []string{}, []string{}
-	for _, name := range o.chosen(p.File, p.Linters) {
-		with := o.Linters[name]
-		if _, there := c.Programs[with.Command]; !there {
+	for _, name := range options.chosen(params.File, params.Linters) {
+		with := options.Linters[name]
+		if _, there := call.Programs[with.Command]; !there {
 			missing = append(missing, name)
 			continue
 		}
 		checked = append(checked, name)
-		if err := l.check(ctx, name, &with); err != nil {
+		if err := linting.check(ctx, name, &with); err != nil {
 			return nil, err
 		}
 	}
-	found, more := l.diagnostics()
-	output := strings.Join(l.lines(found, checked, missing), "\n")
+	found, more := linting.diagnostics()
+	output := strings.Join(linting.lines(found, checked, missing), "\n")
 	if cut := firstRunes(output, maxText); cut != output {
 		output, more = cut, true
 	}
 	return map[string]any{"success": true, "output": output, "diagnostics": found, "linters_checked": checked,
 		"linters_missing": missing,
-		"problems":        append([]string{}, l.problems...),
-		"file_type":       cmp.Or(o.Types[extension(p.File)], extension(p.File)), "truncated": more}, nil
+		"problems":        append([]string{}, linting.problems...),
+		"file_type":       cmp.Or(options.Types[extension(params.File)], extension(params.File)),
+		"truncated":       more}, nil
 }
 
 // find returns the real path of a file of the project. The sandbox decides whether it is readable.
@@ -202,13 +204,13 @@ func (l *linting) check(ctx context.Context, name string, with *linter) error {
 		return fmt.Errorf("invalid pattern of the linter %q: %v", name, err)
 	}
 	program := l.call.Programs[with.Command]
-	c := proc.Command{Path: program.Path, Program: program.File, Args: slices.Clone(with.Args), Env: l.call.Env,
+	command := proc.Command{Path: program.Path, Program: program.File, Args: slices.Clone(with.Args), Env: l.call.Env,
 		Dir: l.project}
 	switch with.Target {
 	case "", "file":
-		c.Args = append(c.Args, l.file)
+		command.Args = append(command.Args, l.file)
 	case "directory":
-		c.Dir = filepath.Dir(l.file)
+		command.Dir = filepath.Dir(l.file)
 	case "project":
 	default:
 		return fmt.Errorf("invalid target %[2]q of the linter %[1]q: expected file, directory or project", name,
@@ -218,8 +220,8 @@ func (l *linting) check(ctx context.Context, name string, with *linter) error {
 	spec.Limits.Wall, spec.Limits.Output = maxTime, maxOutput
 	spec.Network, spec.Most = sandbox.Network{}, true
 	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
-	ended, err := l.machine.Run(ctx, spec, c)
+	command.Stdout, command.Stderr = &out, &errs
+	ended, err := l.machine.Run(ctx, spec, command)
 	if err != nil {
 		return err
 	}
@@ -229,7 +231,7 @@ func (l *linting) check(ctx context.Context, name string, with *linter) error {
 	}
 	before := len(l.found)
 	for _, text := range []string{out.String(), errs.String()} {
-		l.found = append(l.found, l.read(name, with, pattern, c.Dir, text)...)
+		l.found = append(l.found, l.read(name, with, pattern, command.Dir, text)...)
 	}
 	switch {
 	case ended.Ended != "":

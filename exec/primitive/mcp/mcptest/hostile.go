@@ -139,14 +139,14 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 	if len(args) == 0 {
 		return 2
 	}
-	c := &conversation{out: out, errs: errs}
+	conversation := &conversation{out: out, errs: errs}
 	deed, early := atOnce()[args[0]]
 	if early {
-		deed(c)
-		if !c.ends {
+		deed(conversation)
+		if !conversation.ends {
 			_, _ = io.Copy(io.Discard, in)
 		}
-		return c.end
+		return conversation.end
 	}
 	deed = misdeeds()[args[0]]
 	announce, page := listings()[args[0]], 0
@@ -160,43 +160,45 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
-	for !c.ends && lines.Scan() {
-		var q struct {
+	for !conversation.ends && lines.Scan() {
+		var asked struct {
 			ID     json.RawMessage
 			Method string
 			Params struct{ ProtocolVersion string }
 		}
-		if json.Unmarshal(lines.Bytes(), &q) != nil || q.ID == nil {
+		if json.Unmarshal(lines.Bytes(), &asked) != nil || asked.ID == nil {
 			continue
 		}
-		switch q.Method {
+		switch asked.Method {
 		case "initialize":
-			c.line(
+			conversation.line(
 				`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}}`,
-				q.ID, version)
+				asked.ID, version)
 		case "resources/list":
-			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[]}}`, q.ID)
+			conversation.line(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[]}}`, asked.ID)
 		case "tools/list":
 			if page++; announce != nil {
 				if text := announce(page); text != "" {
-					c.line(`{"jsonrpc":"2.0","id":%s,"result":{%s}}`, q.ID, text)
+					conversation.line(`{"jsonrpc":"2.0","id":%s,"result":{%s}}`, asked.ID, text)
 				} else {
-					c.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no list today"}}`, q.ID)
+					conversation.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no list today"}}`,
+						asked.ID)
 				}
 				continue
 			}
-			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`,
-				q.ID)
+			conversation.line(
+				`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`,
+				asked.ID)
 		case "tools/call":
-			if c.id = q.ID; deed != nil {
-				deed(c)
+			if conversation.id = asked.ID; deed != nil {
+				deed(conversation)
 			} else {
-				c.answer(q.ID, "called")
+				conversation.answer(asked.ID, "called")
 			}
 		case "":
 		default:
-			c.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}`, q.ID)
+			conversation.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}`, asked.ID)
 		}
 	}
-	return c.end
+	return conversation.end
 }

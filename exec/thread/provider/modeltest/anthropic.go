@@ -13,17 +13,17 @@ type anthropic struct{}
 func (anthropic) key(h http.Header) string { return h.Get("X-Api-Key") }
 
 func (a anthropic) check(r *Request) string {
-	b := r.Body
+	body := r.Body
 	if r.Header.Get("Anthropic-Version") == "" {
 		return "anthropic-version: header is required"
 	}
-	if why := fields("", b, "model max_tokens messages",
+	if why := fields("", body, "model max_tokens messages",
 		"system tools tool_choice stream temperature top_p top_k stop_sequences metadata thinking"); why != "" {
 		return why
 	}
 	var names []string
 	marks := 0
-	for _, one := range list(b["tools"]) {
+	for _, one := range list(body["tools"]) {
 		t := object(one)
 		if why := fields("tools.", t, "name input_schema", "description cache_control type"); why != "" {
 			return why
@@ -34,16 +34,16 @@ func (a anthropic) check(r *Request) string {
 		marks += marked(t)
 		names = append(names, text(t["name"]))
 	}
-	for _, block := range list(b["system"]) {
+	for _, block := range list(body["system"]) {
 		marks += marked(object(block))
 	}
 	switch {
-	case text(b["model"]) == "":
+	case text(body["model"]) == "":
 		return "model: Field required"
-	case !atLeast(b["max_tokens"], 1):
+	case !atLeast(body["max_tokens"], 1):
 		return "max_tokens: Input should be greater than or equal to 1"
 	}
-	why := first(declared(names), a.messages(list(b["messages"]), &marks))
+	why := first(declared(names), a.messages(list(body["messages"]), &marks))
 	if why == "" && marks > 4 {
 		why = fmt.Sprintf("A maximum of 4 blocks with cache_control may be provided. Found %d.", marks)
 	}
@@ -93,31 +93,31 @@ func (a anthropic) messages(all []any, marks *int) string {
 	return calls.left()
 }
 
-func (anthropic) block(b map[string]any, role string, calls *pending) string {
-	kind := text(b["type"])
+func (anthropic) block(body map[string]any, role string, calls *pending) string {
+	kind := text(body["type"])
 	switch {
 	case kind == "text":
-		if text(b["text"]) == "" {
+		if text(body["text"]) == "" {
 			return "text content blocks must be non-empty"
 		}
 		if role == "user" && len(calls.open) > 0 {
 			return "tool_result blocks come first: " + calls.left()
 		}
-		return fields("text.", b, "type text", "cache_control citations")
+		return fields("text.", body, "type text", "cache_control citations")
 	case kind == "tool_use" && role == "assistant":
-		if !callID.MatchString(text(b["id"])) || object(b["input"]) == nil {
+		if !callID.MatchString(text(body["id"])) || object(body["input"]) == nil {
 			return "tool_use.id: String should match pattern, and input should be an object"
 		}
-		calls.call(text(b["id"]))
-		return fields("tool_use.", b, "type id name input", "cache_control")
+		calls.call(text(body["id"]))
+		return fields("tool_use.", body, "type id name input", "cache_control")
 	case kind == "tool_result" && role == "user":
-		return first(fields("tool_result.", b, "type tool_use_id", "content is_error cache_control"),
-			calls.result(text(b["tool_use_id"])))
+		return first(fields("tool_result.", body, "type tool_use_id", "content is_error cache_control"),
+			calls.result(text(body["tool_use_id"])))
 	case kind == "thinking" && role == "assistant":
-		if b["signature"] != sign(text(b["thinking"])) {
+		if body["signature"] != sign(text(body["thinking"])) {
 			return "thinking.signature: Invalid signature in thinking block"
 		}
-		return fields("thinking.", b, "type thinking signature", "")
+		return fields("thinking.", body, "type thinking signature", "")
 	}
 	return "unexpected content block " + kind
 }
@@ -183,32 +183,32 @@ func (a anthropic) whole(t *Turn, r *Request) map[string]any {
 	return m
 }
 
-func (a anthropic) events(t *Turn, r *Request) (all []event) {
+func (a anthropic) events(turn *Turn, r *Request) (all []event) {
 	add := func(kind string, more map[string]any) {
 		more["type"] = kind
 		all = append(all, event{kind, more})
 	}
 	m := a.message(r)
-	m["usage"] = a.usage(t, min(1, t.Usage.Answered()))
+	m["usage"] = a.usage(turn, min(1, turn.Usage.Answered()))
 	add("message_start", map[string]any{"message": m})
-	for i, block := range a.content(t) {
+	for i, block := range a.content(turn) {
 		start, deltas := block, []map[string]any(nil)
 		switch block["type"] {
 		case "thinking":
 			start = map[string]any{"type": "thinking", "thinking": "", "signature": ""}
-			for _, s := range pieces(t.Thinking) {
+			for _, s := range pieces(turn.Thinking) {
 				deltas = append(deltas, map[string]any{"type": "thinking_delta", "thinking": s})
 			}
 			deltas = append(deltas, map[string]any{"type": "signature_delta", "signature": block["signature"]})
 		case "text":
 			start = map[string]any{"type": "text", "text": ""}
-			for _, s := range pieces(t.Text) {
+			for _, s := range pieces(turn.Text) {
 				deltas = append(deltas, map[string]any{"type": "text_delta", "text": s})
 			}
 		case "tool_use":
 			start = map[string]any{"type": "tool_use", "id": block["id"], "name": block["name"],
 				"input": map[string]any{}}
-			c := &t.Calls[i-len(a.content(t))+len(t.Calls)]
+			c := &turn.Calls[i-len(a.content(turn))+len(turn.Calls)]
 			for _, s := range append([]string{""}, pieces(arguments(c))...) {
 				deltas = append(deltas, map[string]any{"type": "input_json_delta", "partial_json": s})
 			}
@@ -222,11 +222,11 @@ func (a anthropic) events(t *Turn, r *Request) (all []event) {
 		}
 		add("content_block_stop", map[string]any{"index": i})
 	}
-	usage := t.usage(map[string]any{
-		"output_tokens":         t.Usage.Answered(),
-		"output_tokens_details": map[string]any{"thinking_tokens": t.Usage.Reasoning},
+	usage := turn.usage(map[string]any{
+		"output_tokens":         turn.Usage.Answered(),
+		"output_tokens_details": map[string]any{"thinking_tokens": turn.Usage.Reasoning},
 	})
-	add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": a.stop(t), "stop_sequence": nil},
+	add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": a.stop(turn), "stop_sequence": nil},
 		"usage": usage})
 	add("message_stop", map[string]any{})
 	return all

@@ -15,16 +15,16 @@ func bearer(h http.Header) string { return strings.TrimPrefix(h.Get("Authorizati
 
 func (chat) key(h http.Header) string { return bearer(h) }
 
-func (c chat) check(r *Request) string {
-	b := r.Body
-	why := fields("", b, "model messages",
+func (c chat) check(request *Request) string {
+	body := request.Body
+	why := fields("", body, "model messages",
 		"max_tokens max_completion_tokens tools tool_choice parallel_tool_calls stream stream_options temperature top_p stop "+
 			"reasoning_effort user seed n store metadata response_format")
 	if why != "" {
 		return why
 	}
 	var names []string
-	for _, one := range list(b["tools"]) {
+	for _, one := range list(body["tools"]) {
 		t := object(one)
 		f := object(t["function"])
 		if t["type"] != "function" || fields("tools.", f, "name", "description parameters strict") != "" {
@@ -32,10 +32,10 @@ func (c chat) check(r *Request) string {
 		}
 		names = append(names, text(f["name"]))
 	}
-	if b["stream_options"] != nil && !r.Stream {
+	if body["stream_options"] != nil && !request.Stream {
 		return "The 'stream_options' parameter is only allowed when 'stream' is enabled."
 	}
-	return first(declared(names), c.messages(list(b["messages"])))
+	return first(declared(names), c.messages(list(body["messages"])))
 }
 
 func (chat) messages(all []any) string {
@@ -44,9 +44,9 @@ func (chat) messages(all []any) string {
 		return "messages: should not be empty"
 	}
 	for i, one := range all {
-		m := object(one)
+		message := object(one)
 		at := fmt.Sprintf("messages.[%d].", i)
-		role := text(m["role"])
+		role := text(message["role"])
 		if role != "tool" {
 			if why := calls.left(); why != "" {
 				return at + "role: An assistant message with 'tool_calls' must be followed by tool messages: " + why
@@ -55,15 +55,17 @@ func (chat) messages(all []any) string {
 		why := ""
 		switch role {
 		case "system", "developer", "user":
-			why = fields(at, m, "role content", "name")
+			why = fields(at, message, "role content", "name")
 		case "tool":
-			why = first(fields(at, m, "role content tool_call_id", ""), calls.result(text(m["tool_call_id"])))
+			why = first(fields(at, message, "role content tool_call_id", ""),
+				calls.result(text(message["tool_call_id"])))
 		case "assistant":
-			if why = fields(at, m, "role", "content tool_calls refusal"); why == "" && m["content"] == nil &&
-				m["tool_calls"] == nil {
+			if why = fields(at, message, "role", "content tool_calls refusal"); why == "" &&
+				message["content"] == nil &&
+				message["tool_calls"] == nil {
 				why = at + "content: one of content or tool_calls is required"
 			}
-			for _, one := range list(m["tool_calls"]) {
+			for _, one := range list(message["tool_calls"]) {
 				call := object(one)
 				_, text1 := object(call["function"])["arguments"].(string)
 				if call["type"] != "function" || !text1 ||
@@ -117,27 +119,28 @@ func (c chat) head(r *Request, kind string) map[string]any {
 		"system_fingerprint": "fp_1", "service_tier": "default"}
 }
 
-func (c chat) whole(t *Turn, r *Request) map[string]any {
-	m := map[string]any{"role": "assistant", "content": t.Text, "refusal": nil, "annotations": []any{}}
-	if calls := c.calls(t); calls != nil {
-		m["tool_calls"] = calls
-		if t.Text == "" {
-			m["content"] = nil
+func (c chat) whole(turn *Turn, request *Request) map[string]any {
+	object := map[string]any{"role": "assistant", "content": turn.Text, "refusal": nil, "annotations": []any{}}
+	if calls := c.calls(turn); calls != nil {
+		object["tool_calls"] = calls
+		if turn.Text == "" {
+			object["content"] = nil
 		}
 	}
-	if t.Stop == wire.StopRefusal {
-		m["content"], m["refusal"] = nil, t.Text
+	if turn.Stop == wire.StopRefusal {
+		object["content"], object["refusal"] = nil, turn.Text
 	}
-	body := c.head(r, "chat.completion")
-	body["choices"] = []any{map[string]any{"index": 0, "message": m, "logprobs": nil, "finish_reason": c.stop(t)}}
-	body["usage"] = c.usage(t)
+	body := c.head(request, "chat.completion")
+	body["choices"] = []any{map[string]any{"index": 0, "message": object, "logprobs": nil,
+		"finish_reason": c.stop(turn)}}
+	body["usage"] = c.usage(turn)
 	return body
 }
 
-func (c chat) events(t *Turn, r *Request) (all []event) {
-	options := object(r.Body["stream_options"])["include_usage"] == true
+func (c chat) events(turn *Turn, request *Request) (all []event) {
+	options := object(request.Body["stream_options"])["include_usage"] == true
 	add := func(delta map[string]any, reason any) {
-		body := c.head(r, "chat.completion.chunk")
+		body := c.head(request, "chat.completion.chunk")
 		body["choices"] = []any{map[string]any{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": reason}}
 		if options {
 			body["usage"] = nil
@@ -145,18 +148,18 @@ func (c chat) events(t *Turn, r *Request) (all []event) {
 		all = append(all, event{"", body})
 	}
 	add(map[string]any{"role": "assistant", "content": "", "refusal": nil}, nil)
-	for _, s := range pieces(t.Thinking) { // like compatible services
+	for _, s := range pieces(turn.Thinking) { // like compatible services
 		add(map[string]any{"reasoning_content": s}, nil)
 	}
 	key := "content"
-	if t.Stop == wire.StopRefusal {
+	if turn.Stop == wire.StopRefusal {
 		key = "refusal"
 	}
-	for _, s := range pieces(t.Text) {
+	for _, s := range pieces(turn.Text) {
 		add(map[string]any{key: s}, nil)
 	}
-	for i := range t.Calls {
-		call := &t.Calls[i]
+	for i := range turn.Calls {
+		call := &turn.Calls[i]
 		add(map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": call.ID, "type": "function",
 			"function": map[string]any{"name": call.Name, "arguments": ""}}}}, nil)
 		for _, s := range pieces(arguments(call)) {
@@ -164,9 +167,9 @@ func (c chat) events(t *Turn, r *Request) (all []event) {
 				"function": map[string]any{"arguments": s}}}}, nil)
 		}
 	}
-	add(map[string]any{}, c.stop(t))
-	if usage := c.usage(t); options && usage != nil {
-		body := c.head(r, "chat.completion.chunk")
+	add(map[string]any{}, c.stop(turn))
+	if usage := c.usage(turn); options && usage != nil {
+		body := c.head(request, "chat.completion.chunk")
 		body["choices"], body["usage"] = []any{}, usage
 		all = append(all, event{"", body})
 	}

@@ -13,15 +13,15 @@ type gemini struct{}
 func (gemini) key(h http.Header) string { return h.Get("X-Goog-Api-Key") }
 
 func (g gemini) check(r *Request) string {
-	b := r.Body
-	if why := fields("", b, "contents",
+	body := r.Body
+	if why := fields("", body, "contents",
 		"systemInstruction tools toolConfig generationConfig safetySettings cachedContent"); why != "" {
 		return why
 	}
-	why := fields("generationConfig.", object(b["generationConfig"]), "",
+	why := fields("generationConfig.", object(body["generationConfig"]), "",
 		"maxOutputTokens temperature topP topK stopSequences thinkingConfig candidateCount responseMimeType")
 	var names []string
-	for _, one := range list(b["tools"]) {
+	for _, one := range list(body["tools"]) {
 		for _, f := range list(object(one)["functionDeclarations"]) {
 			f := object(f)
 			why = first(why, fields("functionDeclarations.", f, "name",
@@ -29,10 +29,10 @@ func (g gemini) check(r *Request) string {
 			names = append(names, text(f["name"]))
 		}
 	}
-	if s := b["systemInstruction"]; s != nil && len(list(object(s)["parts"])) == 0 {
+	if s := body["systemInstruction"]; s != nil && len(list(object(s)["parts"])) == 0 {
 		return "systemInstruction: must have parts"
 	}
-	return first(why, declared(names), g.contents(list(b["contents"])))
+	return first(why, declared(names), g.contents(list(body["contents"])))
 }
 
 func (g gemini) contents(all []any) string {
@@ -54,23 +54,23 @@ func (g gemini) contents(all []any) string {
 			calls = nil
 		}
 		for _, one := range parts {
-			p := object(one)
-			why := fields(at+"parts.", p, "", "text functionCall functionResponse thought thoughtSignature")
-			if call := object(p["functionCall"]); call != nil {
+			part := object(one)
+			why := fields(at+"parts.", part, "", "text functionCall functionResponse thought thoughtSignature")
+			if call := object(part["functionCall"]); call != nil {
 				calls = append(calls, text(call["name"]))
 				why = first(why, fields(at+"functionCall.", call, "name", "args id"))
-				if s := text(p["thoughtSignature"]); s != "" && s != sign(text(call["name"])) {
+				if s := text(part["thoughtSignature"]); s != "" && s != sign(text(call["name"])) {
 					why = at + "Thought signature is not valid."
 				}
 			}
-			if result := object(p["functionResponse"]); result != nil {
+			if result := object(part["functionResponse"]); result != nil {
 				why = first(why, fields(at+"functionResponse.", result, "name response", "id"))
 				if why == "" && (answered >= len(calls) || calls[answered] != result["name"]) {
 					why = at + "Please ensure that the function response has the name of the function call."
 				}
 				answered++
 			}
-			if s, is := p["text"].(string); is && s == "" && p["thoughtSignature"] == nil {
+			if s, is := part["text"].(string); is && s == "" && part["thoughtSignature"] == nil {
 				why = at + "Unable to submit request because it has an empty text parameter."
 			}
 			if why != "" {
@@ -92,7 +92,7 @@ func (g gemini) contents(all []any) string {
 }
 
 // parts returns the parts of an answer, without the ids of calls, like the service.
-func (gemini) parts(t *Turn, cut bool) (all []any) {
+func (gemini) parts(turn *Turn, cut bool) (all []any) {
 	add := func(s string, more map[string]any) {
 		texts := []string{s}
 		if cut {
@@ -106,21 +106,21 @@ func (gemini) parts(t *Turn, cut bool) (all []any) {
 			all = append(all, p)
 		}
 	}
-	if t.Thinking != "" {
-		add(t.Thinking, map[string]any{"thought": true})
+	if turn.Thinking != "" {
+		add(turn.Thinking, map[string]any{"thought": true})
 	}
-	if t.Text != "" {
-		add(t.Text, nil)
+	if turn.Text != "" {
+		add(turn.Text, nil)
 	}
-	for i := range t.Calls {
-		c := &t.Calls[i]
+	for i := range turn.Calls {
+		c := &turn.Calls[i]
 		call := map[string]any{"name": c.Name, "args": c.Input}
 		if c.Raw != "" {
 			call["args"] = c.Raw
 		}
 		p := map[string]any{"functionCall": call}
 		// The first of parallel calls has the signature.
-		if t.Thinking != "" && i == 0 {
+		if turn.Thinking != "" && i == 0 {
 			p["thoughtSignature"] = sign(c.Name)
 		}
 		all = append(all, p)

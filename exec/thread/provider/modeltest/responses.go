@@ -13,26 +13,26 @@ type responses struct{}
 func (responses) key(h http.Header) string { return bearer(h) }
 
 func (d responses) check(r *Request) string {
-	b := r.Body
-	why := fields("", b, "model input",
+	body := r.Body
+	why := fields("", body, "model input",
 		"instructions max_output_tokens tools tool_choice parallel_tool_calls stream temperature top_p reasoning store include "+
 			"truncation text metadata user")
 	if why != "" {
 		return why
 	}
-	if n, has := b["max_output_tokens"]; has && !atLeast(n, 16) {
+	if n, has := body["max_output_tokens"]; has && !atLeast(n, 16) {
 		return "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16."
 	}
 	var names []string
-	for _, one := range list(b["tools"]) {
+	for _, one := range list(body["tools"]) {
 		t := object(one)
 		if why := fields("tools.", t, "type name parameters strict", "description"); why != "" {
 			return why
 		}
 		names = append(names, text(t["name"]))
 	}
-	input := list(b["input"])
-	if s := text(b["input"]); s != "" {
+	input := list(body["input"])
+	if s := text(body["input"]); s != "" {
 		input = []any{map[string]any{"role": "user", "content": s}}
 	}
 	return first(declared(names), d.input(input))
@@ -89,22 +89,22 @@ func (responses) input(all []any) string {
 	return calls.left()
 }
 
-func (responses) items(t *Turn) (all []map[string]any) {
-	if t.Thinking != "" {
+func (responses) items(turn *Turn) (all []map[string]any) {
+	if turn.Thinking != "" {
 		all = append(all, map[string]any{"type": "reasoning", "id": "rs_1",
-			"summary":           []any{map[string]any{"type": "summary_text", "text": t.Thinking}},
-			"encrypted_content": sign(t.Thinking)})
+			"summary":           []any{map[string]any{"type": "summary_text", "text": turn.Thinking}},
+			"encrypted_content": sign(turn.Thinking)})
 	}
-	if t.Text != "" {
-		part := map[string]any{"type": "output_text", "text": t.Text, "annotations": []any{}, "logprobs": []any{}}
-		if t.Stop == wire.StopRefusal {
-			part = map[string]any{"type": "refusal", "refusal": t.Text}
+	if turn.Text != "" {
+		part := map[string]any{"type": "output_text", "text": turn.Text, "annotations": []any{}, "logprobs": []any{}}
+		if turn.Stop == wire.StopRefusal {
+			part = map[string]any{"type": "refusal", "refusal": turn.Text}
 		}
 		all = append(all, map[string]any{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
 			"content": []any{part}})
 	}
-	for i := range t.Calls {
-		c := &t.Calls[i]
+	for i := range turn.Calls {
+		c := &turn.Calls[i]
 		all = append(all, map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%d", i), "call_id": c.ID,
 			"name": c.Name, "arguments": arguments(c), "status": "completed"})
 	}
@@ -121,31 +121,31 @@ func (d responses) response(r *Request, status string) map[string]any {
 	}
 }
 
-func (d responses) whole(t *Turn, r *Request) map[string]any {
+func (d responses) whole(turn *Turn, r *Request) map[string]any {
 	body := d.response(r, "completed")
-	if all := d.items(t); all != nil {
+	if all := d.items(turn); all != nil {
 		body["output"] = all
 	}
-	in, out := t.Usage.Prompt(), t.Usage.Answered()
-	body["usage"] = t.usage(map[string]any{
-		"input_tokens": in, "input_tokens_details": map[string]any{"cached_tokens": t.Usage.CacheRead},
-		"output_tokens": out, "output_tokens_details": map[string]any{"reasoning_tokens": t.Usage.Reasoning},
+	in, out := turn.Usage.Prompt(), turn.Usage.Answered()
+	body["usage"] = turn.usage(map[string]any{
+		"input_tokens": in, "input_tokens_details": map[string]any{"cached_tokens": turn.Usage.CacheRead},
+		"output_tokens": out, "output_tokens_details": map[string]any{"reasoning_tokens": turn.Usage.Reasoning},
 		"total_tokens": in + out,
 	})
-	if t.Stop == wire.StopLength || t.Stop == wire.StopContext {
+	if turn.Stop == wire.StopLength || turn.Stop == wire.StopContext {
 		body["status"], body["incomplete_details"] = "incomplete", map[string]any{"reason": "max_output_tokens"}
 	}
 	return body
 }
 
-func (d responses) events(t *Turn, r *Request) (all []event) {
+func (d responses) events(turn *Turn, request *Request) (all []event) {
 	add := func(kind string, more map[string]any) {
 		more["type"], more["sequence_number"] = kind, len(all)
 		all = append(all, event{kind, more})
 	}
-	add("response.created", map[string]any{"response": d.response(r, "in_progress")})
-	add("response.in_progress", map[string]any{"response": d.response(r, "in_progress")})
-	for i, item := range d.items(t) {
+	add("response.created", map[string]any{"response": d.response(request, "in_progress")})
+	add("response.in_progress", map[string]any{"response": d.response(request, "in_progress")})
+	for i, item := range d.items(turn) {
 		in := func(more map[string]any) map[string]any {
 			more["item_id"], more["output_index"] = item["id"], i
 			return more
@@ -156,12 +156,12 @@ func (d responses) events(t *Turn, r *Request) (all []event) {
 				"item": map[string]any{"type": "reasoning", "id": item["id"], "summary": []any{}}})
 			part := map[string]any{"type": "summary_text", "text": ""}
 			add("response.reasoning_summary_part.added", in(map[string]any{"summary_index": 0, "part": part}))
-			for _, s := range pieces(t.Thinking) {
+			for _, s := range pieces(turn.Thinking) {
 				add("response.reasoning_summary_text.delta", in(map[string]any{"summary_index": 0, "delta": s}))
 			}
-			add("response.reasoning_summary_text.done", in(map[string]any{"summary_index": 0, "text": t.Thinking}))
+			add("response.reasoning_summary_text.done", in(map[string]any{"summary_index": 0, "text": turn.Thinking}))
 		case "message":
-			d.message(t, i, item, in, add)
+			d.message(turn, i, item, in, add)
 		case "function_call":
 			start := map[string]any{"type": "function_call", "id": item["id"], "call_id": item["call_id"],
 				"name": item["name"], "arguments": "", "status": "in_progress"}
@@ -174,28 +174,28 @@ func (d responses) events(t *Turn, r *Request) (all []event) {
 		}
 		add("response.output_item.done", map[string]any{"output_index": i, "item": item})
 	}
-	body := d.whole(t, r)
+	body := d.whole(turn, request)
 	add("response."+text(body["status"]), map[string]any{"response": body})
 	return all
 }
 
 // message adds the events of a message up to its end.
-func (responses) message(t *Turn, i int, item map[string]any, in func(map[string]any) map[string]any,
+func (responses) message(turn *Turn, i int, item map[string]any, in func(map[string]any) map[string]any,
 	add func(string, map[string]any)) {
 	start := map[string]any{"type": "message", "id": item["id"], "role": "assistant", "status": "in_progress",
 		"content": []any{}}
 	add("response.output_item.added", map[string]any{"output_index": i, "item": start})
 	kind, key := "output_text", "text"
 	empty := map[string]any{"type": kind, "text": "", "annotations": []any{}, "logprobs": []any{}}
-	if t.Stop == wire.StopRefusal {
+	if turn.Stop == wire.StopRefusal {
 		kind, key = "refusal", "refusal"
 		empty = map[string]any{"type": kind, "refusal": ""}
 	}
 	add("response.content_part.added", in(map[string]any{"content_index": 0, "part": empty}))
-	for _, s := range pieces(t.Text) {
+	for _, s := range pieces(turn.Text) {
 		add("response."+kind+".delta", in(map[string]any{"content_index": 0, "delta": s, "logprobs": []any{}}))
 	}
-	add("response."+kind+".done", in(map[string]any{"content_index": 0, key: t.Text, "logprobs": []any{}}))
+	add("response."+kind+".done", in(map[string]any{"content_index": 0, key: turn.Text, "logprobs": []any{}}))
 	add("response.content_part.done", in(map[string]any{"content_index": 0, "part": list(item["content"])[0]}))
 }
 

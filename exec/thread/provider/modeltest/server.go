@@ -68,6 +68,7 @@ type Server struct {
 	turns    []Turn
 	handler  func(*Request) Turn
 	key      string
+	models   []string
 	requests []*Request
 	refused  []string
 	served   int
@@ -140,9 +141,34 @@ var (
 	networkLine = regexp.MustCompile(`(?m)^network: .*$`)
 )
 
+// Has sets the models that the server lists.
+func (s *Server) Has(models ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.models = models
+}
+
+// list answers a request for the server's models, as Ollama does.
+func (s *Server) list(response http.ResponseWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var data []map[string]any
+	for _, name := range s.models {
+		data = append(data, map[string]any{"id": name, "object": "model"})
+	}
+	response.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(response).Encode(map[string]any{"object": "list", "data": data})
+}
+
 // Item returns the text of a provider of the library, such as "openai", with the address of this server.
-func (s *Server) Item(name string) string {
-	b, err := fs.ReadFile(std.FS(), "tools/rye/agent/providers/"+name+".yaml")
+func (s *Server) Item(name string) string { return s.item("providers/" + name) }
+
+// Lister returns the text of the tool of the library that lists the models of a provider, such as "local", with the
+// address of this server.
+func (s *Server) Lister(name string) string { return s.item("models/" + name) }
+
+func (s *Server) item(name string) string {
+	b, err := fs.ReadFile(std.FS(), "tools/rye/agent/"+name+".yaml")
 	if err != nil {
 		panic(err)
 	}
@@ -168,32 +194,36 @@ type event struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	r := &Request{Path: q.URL.Path, Header: q.Header.Clone(), Gone: q.Context().Done()}
-	d := r.dialect(q)
-	if d == nil || q.Method != http.MethodPost {
-		http.NotFound(w, q)
+func (s *Server) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	received := &Request{Path: request.URL.Path, Header: request.Header.Clone(), Gone: request.Context().Done()}
+	if request.Method == http.MethodGet && request.URL.Path == "/v1/models" {
+		s.list(response)
 		return
 	}
-	r.Raw, _ = io.ReadAll(q.Body)
-	parsed := json.Unmarshal(r.Raw, &r.Body) == nil
-	if r.Format != wire.Gemini {
-		r.Model, _ = r.Body["model"].(string)
-		r.Stream, _ = r.Body["stream"].(bool)
+	dialect := received.dialect(request)
+	if dialect == nil || request.Method != http.MethodPost {
+		http.NotFound(response, request)
+		return
 	}
-	ex := &exchange{w: w, ctx: q.Context(), dialect: d, request: r}
+	received.Raw, _ = io.ReadAll(request.Body)
+	parsed := json.Unmarshal(received.Raw, &received.Body) == nil
+	if received.Format != wire.Gemini {
+		received.Model, _ = received.Body["model"].(string)
+		received.Stream, _ = received.Body["stream"].(bool)
+	}
+	ex := &exchange{w: response, ctx: request.Context(), dialect: dialect, request: received}
 	s.mu.Lock()
-	s.requests = append(s.requests, r)
+	s.requests = append(s.requests, received)
 	s.served++
 	key, handler := s.key, s.handler
-	w.Header().Set("Request-Id", fmt.Sprintf("req_%d", s.served))
+	response.Header().Set("Request-Id", fmt.Sprintf("req_%d", s.served))
 	s.mu.Unlock()
 	why := "the body is not JSON"
 	if parsed {
-		why = d.check(r)
+		why = dialect.check(received)
 	}
 	switch {
-	case key != "" && d.key(q.Header) != key:
+	case key != "" && dialect.key(request.Header) != key:
 		ex.fail(&Turn{Status: 401, Message: "invalid x-api-key"})
 		return
 	case why != "":
@@ -204,7 +234,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	if handler != nil {
-		t := handler(r)
+		t := handler(received)
 		ex.answer(&t)
 		return
 	}
@@ -228,8 +258,8 @@ func (s *Server) next() *Turn {
 }
 
 // dialect returns the dialect for the path of a request, or nil.
-func (r *Request) dialect(q *http.Request) dialect {
-	switch q.URL.Path {
+func (r *Request) dialect(request *http.Request) dialect {
+	switch request.URL.Path {
 	case "/v1/messages":
 		r.Format = wire.ContentBlocks
 		return anthropic{}
@@ -240,11 +270,11 @@ func (r *Request) dialect(q *http.Request) dialect {
 		r.Format = wire.Responses
 		return responses{}
 	}
-	rest, ok := strings.CutPrefix(q.URL.Path, "/v1beta/models/")
+	rest, ok := strings.CutPrefix(request.URL.Path, "/v1beta/models/")
 	model, action, _ := strings.Cut(rest, ":")
 	r.Format, r.Model, r.Stream = wire.Gemini, model, action == "streamGenerateContent"
 	// Without alt=sse a stream is a list, which no client requests.
-	if !ok || action != "generateContent" && !(r.Stream && q.URL.Query().Get("alt") == "sse") {
+	if !ok || action != "generateContent" && !(r.Stream && request.URL.Query().Get("alt") == "sse") {
 		return nil
 	}
 	return gemini{}
@@ -258,33 +288,33 @@ type exchange struct {
 	request *Request
 }
 
-func (x *exchange) answer(t *Turn) {
-	if t.Repeat > 0 {
-		t.Text = strings.Repeat(t.Text, t.Repeat)
+func (x *exchange) answer(turn *Turn) {
+	if turn.Repeat > 0 {
+		turn.Text = strings.Repeat(turn.Text, turn.Repeat)
 	}
-	if t.Stop == "" {
-		if t.Stop = wire.StopEnd; len(t.Calls) > 0 {
-			t.Stop = wire.StopCalls
+	if turn.Stop == "" {
+		if turn.Stop = wire.StopEnd; len(turn.Calls) > 0 {
+			turn.Stop = wire.StopCalls
 		}
 	}
-	if t.Usage == (wire.Usage{}) {
-		t.Usage = wire.Usage{Input: 10, Output: 5}
+	if turn.Usage == (wire.Usage{}) {
+		turn.Usage = wire.Usage{Input: 10, Output: 5}
 	}
 	switch {
-	case t.Hang:
+	case turn.Hang:
 		<-x.ctx.Done()
-	case t.Redirect != "":
-		x.w.Header().Set("Location", t.Redirect)
+	case turn.Redirect != "":
+		x.w.Header().Set("Location", turn.Redirect)
 		x.w.WriteHeader(http.StatusTemporaryRedirect)
-	case t.Status != 0 && !t.Late:
-		x.fail(t)
-	case t.Body != "":
-		x.w.Header().Set("Content-Type", t.media("application/json"))
-		io.WriteString(x.w, t.Body)
+	case turn.Status != 0 && !turn.Late:
+		x.fail(turn)
+	case turn.Body != "":
+		x.w.Header().Set("Content-Type", turn.media("application/json"))
+		io.WriteString(x.w, turn.Body)
 	case x.request.Stream:
-		x.stream(t)
+		x.stream(turn)
 	default:
-		x.whole(t)
+		x.whole(turn)
 	}
 }
 
@@ -309,47 +339,47 @@ func (x *exchange) whole(t *Turn) {
 	x.w.Write(b)
 }
 
-func (x *exchange) stream(t *Turn) {
-	x.w.Header().Set("Content-Type", t.media("text/event-stream; charset=utf-8"))
-	all := x.dialect.events(t, x.request)
-	if t.Late {
+func (x *exchange) stream(turn *Turn) {
+	x.w.Header().Set("Content-Type", turn.media("text/event-stream; charset=utf-8"))
+	all := x.dialect.events(turn, x.request)
+	if turn.Late {
 		name := ""
 		if x.request.Format != wire.ChatCompletion && x.request.Format != wire.Gemini {
 			name = "error"
 		}
-		all = append(all[:len(all)/2], event{name, x.dialect.failure(t.Status, t.Type, t.Code, t.Message)})
+		all = append(all[:len(all)/2], event{name, x.dialect.failure(turn.Status, turn.Type, turn.Code, turn.Message)})
 	}
 	longest, most := 0, 0
 	for i, e := range all[:len(all)-1] {
-		if n := len(t.encode(e.data)); n > most {
+		if n := len(turn.encode(e.data)); n > most {
 			longest, most = i, n
 		}
 	}
 	for i := 0; i < len(all); i++ {
-		if t.Endless && i > longest {
+		if turn.Endless && i > longest {
 			i = longest
 		}
-		e := &all[i]
-		if t.Short > 0 && i == t.Short {
+		event := &all[i]
+		if turn.Short > 0 && i == turn.Short {
 			return
 		}
-		if t.Cut > 0 && i == t.Cut {
+		if turn.Cut > 0 && i == turn.Cut {
 			panic(http.ErrAbortHandler)
 		}
-		if t.Drip != nil {
+		if turn.Drip != nil {
 			select {
-			case <-t.Drip:
+			case <-turn.Drip:
 			case <-x.ctx.Done():
 				return
 			}
 		}
-		if e.name != "" {
-			fmt.Fprintf(x.w, "event: %s\n", e.name)
+		if event.name != "" {
+			fmt.Fprintf(x.w, "event: %s\n", event.name)
 		}
-		data, plain := e.data.(string)
+		data, plain := event.data.(string)
 		if !plain {
-			data = string(t.encode(e.data))
-			e.data = data // encode once, because an endless event is sent many times
+			data = string(turn.encode(event.data))
+			event.data = data // encode once, because an endless event is sent many times
 		}
 		if _, err := fmt.Fprintf(x.w, "data: %s\n\n", data); err != nil {
 			return // the client has disconnected

@@ -8,27 +8,27 @@ import (
 )
 
 // finish makes an answer conform to the package's promises, whatever the service sent.
-func (f *Format) finish(a *Answer, parsed bool) *Failure {
-	if parsed && len(a.Calls) == 0 {
-		a.Calls = invokes(a.Text)
+func (f *Format) finish(answer *Answer, parsed bool) *Failure {
+	if parsed && len(answer.Calls) == 0 {
+		answer.Calls = invokes(answer.Text)
 	}
-	if len(a.Calls) > MaxCalls {
+	if len(answer.Calls) > MaxCalls {
 		return tooManyCalls
 	}
-	if a.size() > maxAnswer {
+	if answer.size() > maxAnswer {
 		return &Failure{Type: "LimitError", Message: fmt.Sprintf("the answer has more than %d bytes", maxAnswer)}
 	}
-	name(a.Calls)
-	if len(a.Calls) > 0 && a.Stop == StopEnd {
-		a.Stop = StopCalls
+	name(answer.Calls)
+	if len(answer.Calls) > 0 && answer.Stop == StopEnd {
+		answer.Stop = StopCalls
 	}
-	if a.Opaque == nil {
+	if answer.Opaque == nil {
 		return nil
 	}
-	a.Opaque.Format = f.name
-	if text := encode(a.Opaque.Blocks); text == "" || deeper(a.Opaque.Blocks, maxNested+8) ||
+	answer.Opaque.Format = f.name
+	if text := encode(answer.Opaque.Blocks); text == "" || deeper(answer.Opaque.Blocks, maxNested+8) ||
 		strings.Contains(text, redact.Mask) {
-		a.Opaque = nil // a request can't contain it, or a service refuses it after the redaction of a secret
+		answer.Opaque = nil // a request can't contain it, or a service refuses it after the redaction of a secret
 	}
 	return nil
 }

@@ -8,24 +8,24 @@ import (
 // blocksFormat is Anthropic's format: a message is a list of blocks.
 type blocksFormat struct{}
 
-func (f blocksFormat) fill(params map[string]any, c *conversation) {
-	params["messages"] = f.messages(c)
-	if c.System != "" {
-		params["system"] = c.System
-		if c.Cache {
-			params["system"] = []any{mark(map[string]any{"type": "text", "text": c.System})}
+func (f blocksFormat) fill(params map[string]any, conversation *conversation) {
+	params["messages"] = f.messages(conversation)
+	if conversation.System != "" {
+		params["system"] = conversation.System
+		if conversation.Cache {
+			params["system"] = []any{mark(map[string]any{"type": "text", "text": conversation.System})}
 		}
 	}
-	if len(c.Tools) == 0 {
+	if len(conversation.Tools) == 0 {
 		return
 	}
 	var tools []any
-	for i := range c.Tools {
-		t := &c.Tools[i]
+	for i := range conversation.Tools {
+		t := &conversation.Tools[i]
 		tools = append(tools, map[string]any{"name": t.Name, "description": valid(t.Description),
 			"input_schema": t.schema()})
 	}
-	if c.Cache {
+	if conversation.Cache {
 		mark(object(tools[len(tools)-1]))
 	}
 	params["tools"] = tools
@@ -37,7 +37,7 @@ func mark(block map[string]any) map[string]any {
 	return block
 }
 
-func (blocksFormat) messages(c *conversation) []any {
+func (blocksFormat) messages(conversation *conversation) []any {
 	var out []any
 	last, role := map[string]any(nil), ""
 	add := func(of string, blocks ...any) {
@@ -47,36 +47,36 @@ func (blocksFormat) messages(c *conversation) []any {
 		}
 		last["content"] = append(list(last["content"]), blocks...)
 	}
-	for i := range c.Messages {
-		m := &c.Messages[i]
-		switch m.Role {
+	for i := range conversation.Messages {
+		message := &conversation.Messages[i]
+		switch message.Role {
 		case User:
-			add(User, map[string]any{"type": "text", "text": m.Text})
+			add(User, map[string]any{"type": "text", "text": message.Text})
 		case ToolRole:
-			block := map[string]any{"type": "tool_result", "tool_use_id": wireID(m.CallID)}
-			if m.Text != "" {
-				block["content"] = m.Text
+			block := map[string]any{"type": "tool_result", "tool_use_id": wireID(message.CallID)}
+			if message.Text != "" {
+				block["content"] = message.Text
 			}
-			if m.Failed {
+			if message.Failed {
 				block["is_error"] = true
 			}
 			add(User, block)
 		case Assistant:
-			if blocks := c.opaque(m); blocks != nil {
+			if blocks := conversation.opaque(message); blocks != nil {
 				add(Assistant, blocks...)
 				continue
 			}
-			if strings.TrimSpace(m.Text) != "" {
-				add(Assistant, map[string]any{"type": "text", "text": m.Text})
+			if strings.TrimSpace(message.Text) != "" {
+				add(Assistant, map[string]any{"type": "text", "text": message.Text})
 			}
-			for j := range m.Calls {
-				call := &m.Calls[j]
+			for j := range message.Calls {
+				call := &message.Calls[j]
 				add(Assistant, map[string]any{"type": "tool_use", "id": wireID(call.ID), "name": wireName(call.Name),
 					"input": given(call)})
 			}
 		}
 	}
-	if c.Cache {
+	if conversation.Cache {
 		markEnds(out)
 	}
 	return out
@@ -106,7 +106,7 @@ func (f blocksFormat) whole(body map[string]any) (*Answer, *Failure) {
 }
 
 func (blocksFormat) blocks(all []any) *Answer {
-	a := &Answer{Stop: StopOther}
+	answer := &Answer{Stop: StopOther}
 	var texts []string
 	thinks := false
 	for _, one := range all {
@@ -116,16 +116,16 @@ func (blocksFormat) blocks(all []any) *Answer {
 		case "tool_use":
 			c := ToolCall{ID: text(block["id"]), Name: text(block["name"])}
 			input(&c, block["input"], "")
-			a.Calls = append(a.Calls, c)
+			answer.Calls = append(answer.Calls, c)
 		case "thinking", "redacted_thinking":
 			thinks = true
 		}
 	}
-	a.Text = strings.Join(texts, "\n")
+	answer.Text = strings.Join(texts, "\n")
 	if thinks {
-		a.Opaque = &Opaque{Blocks: all}
+		answer.Opaque = &Opaque{Blocks: all}
 	}
-	return a
+	return answer
 }
 
 func blocksStop(reason string) string {
@@ -216,18 +216,18 @@ func (e *blocksEvents) use(usage any) {
 	}
 }
 
-func (b *block) delta(d map[string]any, to Deltas) {
-	switch d["type"] {
+func (b *block) delta(object map[string]any, to Deltas) {
+	switch object["type"] {
 	case "text_delta":
-		b.text.WriteString(text(d["text"]))
-		to.text(text(d["text"]))
+		b.text.WriteString(text(object["text"]))
+		to.text(text(object["text"]))
 	case "input_json_delta":
-		b.json.WriteString(text(d["partial_json"]))
+		b.json.WriteString(text(object["partial_json"]))
 	case "thinking_delta":
-		b.thinking.WriteString(text(d["thinking"]))
-		to.reasoning(text(d["thinking"]))
+		b.thinking.WriteString(text(object["thinking"]))
+		to.reasoning(text(object["thinking"]))
 	case "signature_delta":
-		b.sign.WriteString(text(d["signature"]))
+		b.sign.WriteString(text(object["signature"]))
 	}
 }
 

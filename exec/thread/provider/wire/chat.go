@@ -5,31 +5,32 @@ import "strings"
 // chatFormat is the format of OpenAI's Chat Completions and of compatible services.
 type chatFormat struct{}
 
-func (chatFormat) fill(params map[string]any, c *conversation) {
+func (chatFormat) fill(params map[string]any, conversation *conversation) {
 	var out []any
-	if c.System != "" {
-		out = append(out, map[string]any{"role": "system", "content": c.System})
+	if conversation.System != "" {
+		out = append(out, map[string]any{"role": "system", "content": conversation.System})
 	}
-	for i := range c.Messages {
-		m := &c.Messages[i]
-		switch m.Role {
+	for i := range conversation.Messages {
+		sent := &conversation.Messages[i]
+		switch sent.Role {
 		case User:
 			// The templates of many local models require alternating roles.
 			if before := last(out); before["role"] == User {
-				before["content"] = text(before["content"]) + "\n\n" + m.Text
+				before["content"] = text(before["content"]) + "\n\n" + sent.Text
 				continue
 			}
-			out = append(out, map[string]any{"role": User, "content": m.Text})
+			out = append(out, map[string]any{"role": User, "content": sent.Text})
 		case ToolRole:
-			out = append(out, map[string]any{"role": "tool", "tool_call_id": wireID(m.CallID), "content": m.Text})
+			out = append(out, map[string]any{"role": "tool", "tool_call_id": wireID(sent.CallID),
+				"content": sent.Text})
 		case Assistant:
-			message := map[string]any{"role": Assistant, "content": m.Text}
-			if m.Text == "" {
+			message := map[string]any{"role": Assistant, "content": sent.Text}
+			if sent.Text == "" {
 				message["content"] = nil
 			}
 			var calls []any
-			for j := range m.Calls {
-				call := &m.Calls[j]
+			for j := range sent.Calls {
+				call := &sent.Calls[j]
 				calls = append(calls, map[string]any{"id": wireID(call.ID), "type": "function",
 					"function": map[string]any{"name": wireName(call.Name), "arguments": encode(given(call))}})
 			}
@@ -41,15 +42,15 @@ func (chatFormat) fill(params map[string]any, c *conversation) {
 	}
 	params["messages"] = out
 	var tools []any
-	for i := range c.Tools {
-		t := &c.Tools[i]
+	for i := range conversation.Tools {
+		t := &conversation.Tools[i]
 		tools = append(tools, map[string]any{"type": "function",
 			"function": map[string]any{"name": t.Name, "description": valid(t.Description), "parameters": t.schema()}})
 	}
 	if tools != nil {
 		params["tools"] = tools
 	}
-	if c.Stream {
+	if conversation.Stream {
 		params["stream_options"] = map[string]any{"include_usage": true}
 	}
 }
@@ -72,19 +73,19 @@ func (chatFormat) whole(body map[string]any) (*Answer, *Failure) {
 	if m == nil {
 		return nil, nonsense()
 	}
-	a := &Answer{Text: chatText(m["content"]), Stop: chatStop(text(choice["finish_reason"])),
+	answer := &Answer{Text: chatText(m["content"]), Stop: chatStop(text(choice["finish_reason"])),
 		Usage: chatUsage(object(body["usage"]))}
 	if no := text(m["refusal"]); no != "" {
-		a.Text, a.Stop = a.Text+no, StopRefusal
+		answer.Text, answer.Stop = answer.Text+no, StopRefusal
 	}
 	for _, one := range list(m["tool_calls"]) {
 		call := object(one)
 		function := object(call["function"])
 		c := ToolCall{ID: text(call["id"]), Name: text(function["name"])}
 		input(&c, function["arguments"], "") // some compatible services send an object
-		a.Calls = append(a.Calls, c)
+		answer.Calls = append(answer.Calls, c)
 	}
-	return a, nil
+	return answer, nil
 }
 
 // chatText returns the text of a content, which may be a list of parts.
@@ -176,21 +177,21 @@ func (e *chatEvents) delta(d map[string]any, to Deltas) *Failure {
 		if !ok {
 			index = int64(i)
 		}
-		p := e.calls.piece(index, text(call["id"]))
-		if p == nil {
+		piece := e.calls.piece(index, text(call["id"]))
+		if piece == nil {
 			return tooManyCalls
 		}
 		if id := text(call["id"]); id != "" {
-			p.id = id
+			piece.id = id
 		}
 		function := object(call["function"])
-		if p.name == "" {
-			p.name = text(function["name"])
+		if piece.name == "" {
+			piece.name = text(function["name"])
 		}
 		if raw, ok := function["arguments"].(string); ok {
-			p.arguments.WriteString(raw)
+			piece.arguments.WriteString(raw)
 		} else if function["arguments"] != nil {
-			p.arguments.WriteString(encode(function["arguments"]))
+			piece.arguments.WriteString(encode(function["arguments"]))
 		}
 	}
 	return nil

@@ -41,40 +41,41 @@ func conversed(all []Message) ([]Message, error) {
 		return nil
 	}
 	for i := range all {
-		m := all[i]
-		m.Text = valid(m.Text)
-		if m.Role != ToolRole {
+		message := all[i]
+		message.Text = valid(message.Text)
+		if message.Role != ToolRole {
 			if err := unanswered(); err != nil {
 				return nil, err
 			}
 		}
-		switch m.Role {
+		switch message.Role {
 		case User:
-			if strings.TrimSpace(m.Text) == "" {
+			if strings.TrimSpace(message.Text) == "" {
 				return nil, fmt.Errorf("message %d is empty", i+1)
 			}
 		case ToolRole:
-			if !open[m.CallID] {
-				return nil, fmt.Errorf("message %d is the result of %q, which is not an open call", i+1, m.CallID)
+			if !open[message.CallID] {
+				return nil, fmt.Errorf("message %d is the result of %q, which is not an open call", i+1,
+					message.CallID)
 			}
-			delete(open, m.CallID)
+			delete(open, message.CallID)
 		case Assistant:
 			if len(out) == 0 {
 				return nil, fmt.Errorf("the first message must be the user's")
 			}
-			for _, c := range m.Calls {
+			for _, c := range message.Calls {
 				open[c.ID] = true
 			}
-			if len(open) != len(m.Calls) {
+			if len(open) != len(message.Calls) {
 				return nil, fmt.Errorf("message %d has two calls with one id", i+1)
 			}
-			if strings.TrimSpace(m.Text) == "" && len(m.Calls) == 0 {
+			if strings.TrimSpace(message.Text) == "" && len(message.Calls) == 0 {
 				continue
 			}
 		default:
-			return nil, fmt.Errorf("message %d has the unknown role %q", i+1, m.Role)
+			return nil, fmt.Errorf("message %d has the unknown role %q", i+1, message.Role)
 		}
-		out = append(out, m)
+		out = append(out, message)
 	}
 	if len(out) == 0 || out[len(out)-1].Role == Assistant {
 		return nil, fmt.Errorf("the last message must be the user's or a tool's")

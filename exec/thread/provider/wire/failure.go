@@ -109,25 +109,26 @@ func statuses() map[string]int {
 // Reported reads the error in a body or an event. All formats have an object under "error", each with some of these
 // members. Services compatible with OpenAI may have a text there.
 func Reported(m map[string]any) *Failure {
-	e := object(m["error"])
-	if e == nil {
+	fields := object(m["error"])
+	if fields == nil {
 		return &Failure{Message: cmp.Or(text(m["error"]), text(m["message"]), text(m["detail"])),
 			Type: text(m["type"])}
 	}
-	f := &Failure{Type: cmp.Or(text(e["type"]), text(e["status"])), Message: text(e["message"]), Code: text(e["code"])}
-	if n, ok := number(e["code"]); ok && n >= 400 && n < 600 {
-		f.Status = int(n)
+	failure := &Failure{Type: cmp.Or(text(fields["type"]), text(fields["status"])),
+		Message: text(fields["message"]), Code: text(fields["code"])}
+	if n, ok := number(fields["code"]); ok && n >= 400 && n < 600 {
+		failure.Status = int(n)
 	}
-	if f.Type == "" && f.Code != "" {
-		f.Type = f.Code
+	if failure.Type == "" && failure.Code != "" {
+		failure.Type = failure.Code
 	}
-	for _, detail := range list(e["details"]) {
+	for _, detail := range list(fields["details"]) {
 		// Google sends the wait as a text like "34.5s".
 		if d, err := time.ParseDuration(text(object(detail)["retryDelay"])); err == nil && d > 0 {
-			f.After = d
+			failure.After = d
 		}
 	}
-	return f
+	return failure
 }
 
 var (

@@ -55,21 +55,21 @@ type events interface {
 }
 
 // Params returns the parameters of a request.
-func (f *Format) Params(c Conversation) (map[string]any, error) {
-	messages, err := conversed(c.Messages)
+func (f *Format) Params(said Conversation) (map[string]any, error) {
+	messages, err := conversed(said.Messages)
 	if err == nil {
-		err = checkTools(c.Tools)
+		err = checkTools(said.Tools)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.Messages, c.System = messages, valid(c.System)
-	inner := &conversation{c, f}
-	if c.Parsed {
+	said.Messages, said.System = messages, valid(said.System)
+	inner := &conversation{said, f}
+	if said.Parsed {
 		inner.asText()
 	}
 	params := map[string]any{}
-	if c.Stream {
+	if said.Stream {
 		params["stream"], params["mode"] = true, "stream"
 	}
 	f.of.fill(params, inner)

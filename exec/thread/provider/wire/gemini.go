@@ -8,14 +8,14 @@ import (
 // geminiFormat is Google's format: a content is a list of parts, and the model's role is "model".
 type geminiFormat struct{}
 
-func (f geminiFormat) fill(params map[string]any, c *conversation) {
-	params["messages"] = f.contents(c)
-	if c.System != "" {
-		params["system"] = map[string]any{"parts": []any{map[string]any{"text": c.System}}}
+func (f geminiFormat) fill(params map[string]any, conversation *conversation) {
+	params["messages"] = f.contents(conversation)
+	if conversation.System != "" {
+		params["system"] = map[string]any{"parts": []any{map[string]any{"text": conversation.System}}}
 	}
 	var tools []any
-	for i := range c.Tools {
-		t := &c.Tools[i]
+	for i := range conversation.Tools {
+		t := &conversation.Tools[i]
 		tools = append(tools, map[string]any{"name": t.Name, "description": valid(t.Description),
 			"parametersJsonSchema": t.schema()})
 	}
@@ -23,13 +23,13 @@ func (f geminiFormat) fill(params map[string]any, c *conversation) {
 		params["tools"] = []any{map[string]any{"functionDeclarations": tools}}
 	}
 	params["action"], params["alt"] = "generateContent", "json"
-	if c.Stream {
+	if conversation.Stream {
 		params["action"], params["alt"] = "streamGenerateContent", "sse"
 		delete(params, "stream")
 	}
 }
 
-func (geminiFormat) contents(c *conversation) []any {
+func (geminiFormat) contents(conversation *conversation) []any {
 	var out []any
 	current, role := map[string]any(nil), ""
 	add := func(of string, parts ...any) {
@@ -41,26 +41,27 @@ func (geminiFormat) contents(c *conversation) []any {
 	}
 	names := map[string]string{}
 	unnamed := map[string]bool{} // ids that aren't the service's own
-	for i := range c.Messages {
-		m := &c.Messages[i]
-		switch m.Role {
+	for i := range conversation.Messages {
+		message := &conversation.Messages[i]
+		switch message.Role {
 		case User:
-			add(User, map[string]any{"text": m.Text})
+			add(User, map[string]any{"text": message.Text})
 		case ToolRole:
 			key := "output"
-			if m.Failed {
+			if message.Failed {
 				key = "error"
 			}
-			response := map[string]any{"name": wireName(names[m.CallID]), "response": map[string]any{key: m.Text}}
-			if !unnamed[m.CallID] {
-				response["id"] = wireID(m.CallID)
+			response := map[string]any{"name": wireName(names[message.CallID]),
+				"response": map[string]any{key: message.Text}}
+			if !unnamed[message.CallID] {
+				response["id"] = wireID(message.CallID)
 			}
 			add(User, map[string]any{"functionResponse": response})
 		case Assistant:
-			parts := c.opaque(m)
-			for j := range m.Calls {
-				id := m.Calls[j].ID
-				names[id], unnamed[id] = m.Calls[j].Name, parts != nil &&
+			parts := conversation.opaque(message)
+			for j := range message.Calls {
+				id := message.Calls[j].ID
+				names[id], unnamed[id] = message.Calls[j].Name, parts != nil &&
 					!slices.ContainsFunc(parts, func(p any) bool {
 						return object(object(p)["functionCall"])["id"] == id
 					})
@@ -69,11 +70,11 @@ func (geminiFormat) contents(c *conversation) []any {
 				add("model", parts...)
 				continue
 			}
-			if m.Text != "" {
-				add("model", map[string]any{"text": m.Text})
+			if message.Text != "" {
+				add("model", map[string]any{"text": message.Text})
 			}
-			for j := range m.Calls {
-				call := &m.Calls[j]
+			for j := range message.Calls {
+				call := &message.Calls[j]
 				add("model", map[string]any{"functionCall": map[string]any{"id": wireID(call.ID),
 					"name": wireName(call.Name), "args": given(call)}})
 			}
@@ -95,8 +96,8 @@ func (f geminiFormat) whole(body map[string]any) (*Answer, *Failure) {
 }
 
 func (geminiFormat) blocks(all []any) *Answer {
-	a := &Answer{Stop: StopOther}
-	var b strings.Builder
+	answer := &Answer{Stop: StopOther}
+	var out strings.Builder
 	signed := false
 	for _, one := range all {
 		part := object(one)
@@ -104,18 +105,18 @@ func (geminiFormat) blocks(all []any) *Answer {
 		if part["thought"] == true {
 			continue
 		}
-		b.WriteString(text(part["text"]))
+		out.WriteString(text(part["text"]))
 		if call := object(part["functionCall"]); call != nil {
 			c := ToolCall{ID: text(call["id"]), Name: text(call["name"])}
 			input(&c, call["args"], "")
-			a.Calls = append(a.Calls, c)
+			answer.Calls = append(answer.Calls, c)
 		}
 	}
-	a.Text = b.String()
+	answer.Text = out.String()
 	if signed {
-		a.Opaque = &Opaque{Blocks: all}
+		answer.Opaque = &Opaque{Blocks: all}
 	}
-	return a
+	return answer
 }
 
 func geminiStop(reason string) string {
@@ -172,11 +173,11 @@ func (e *geminiEvents) event(data map[string]any, to Deltas) *Failure {
 
 // add adds a part. It joins adjacent plain texts, and drops unsigned thoughts, which needn't be sent back.
 func (e *geminiEvents) add(part map[string]any, to Deltas) {
-	s, thought := text(part["text"]), part["thought"] == true
+	content, thought := text(part["text"]), part["thought"] == true
 	if thought {
-		to.reasoning(s)
+		to.reasoning(content)
 	} else {
-		to.text(s)
+		to.text(content)
 	}
 	if thought && text(part["thoughtSignature"]) == "" {
 		return
@@ -184,13 +185,13 @@ func (e *geminiEvents) add(part map[string]any, to Deltas) {
 	_, plain := part["text"].(string)
 	plain = plain && len(part) == 1
 	if n := len(e.parts); plain && n > 0 && e.parts[n-1].is == nil {
-		e.parts[n-1].text.WriteString(s)
+		e.parts[n-1].text.WriteString(content)
 		return
 	}
 	p := &geminiPart{is: part}
 	if plain {
 		p.is = nil
-		p.text.WriteString(s)
+		p.text.WriteString(content)
 	}
 	e.parts = append(e.parts, p)
 }
@@ -208,17 +209,17 @@ func (e *geminiEvents) answer() (*Answer, bool) {
 			parts[i] = map[string]any{"text": p.text.String()}
 		}
 	}
-	a := geminiFormat{}.blocks(parts)
-	a.Stop = geminiStop(e.reason)
+	answer := geminiFormat{}.blocks(parts)
+	answer.Stop = geminiStop(e.reason)
 	if e.reason == "" && e.blocked != "" {
-		a.Stop, a.Text = StopRefusal, "the prompt was blocked: "+e.blocked
+		answer.Stop, answer.Text = StopRefusal, "the prompt was blocked: "+e.blocked
 	}
 	t := &tally{in: e.usage}
 	cached := t.may("cachedContentTokenCount")
 	// A blocked prompt has no candidates, and an answer of only thoughts has no count of them.
-	a.Usage = t.usage(Usage{
+	answer.Usage = t.usage(Usage{
 		Input: t.must("promptTokenCount") - cached + t.may("toolUsePromptTokenCount"), CacheRead: cached,
 		Output: t.may("candidatesTokenCount"), Reasoning: t.may("thoughtsTokenCount"),
 	})
-	return a, e.reason != "" || e.blocked != ""
+	return answer, e.reason != "" || e.blocked != ""
 }

@@ -9,38 +9,38 @@ import (
 // nothing, so it sends reasoning encrypted and gets it back.
 type responsesFormat struct{}
 
-func (responsesFormat) fill(params map[string]any, c *conversation) {
+func (responsesFormat) fill(params map[string]any, conversation *conversation) {
 	var out []any
-	for i := range c.Messages {
-		m := &c.Messages[i]
-		switch m.Role {
+	for i := range conversation.Messages {
+		message := &conversation.Messages[i]
+		switch message.Role {
 		case User:
-			out = append(out, map[string]any{"role": User, "content": m.Text})
+			out = append(out, map[string]any{"role": User, "content": message.Text})
 		case ToolRole:
-			out = append(out, map[string]any{"type": "function_call_output", "call_id": wireID(m.CallID),
-				"output": m.Text})
+			out = append(out, map[string]any{"type": "function_call_output", "call_id": wireID(message.CallID),
+				"output": message.Text})
 		case Assistant:
-			if items := c.opaque(m); items != nil {
+			if items := conversation.opaque(message); items != nil {
 				out = append(out, items...)
 				continue
 			}
-			if m.Text != "" {
-				out = append(out, map[string]any{"role": Assistant, "content": m.Text})
+			if message.Text != "" {
+				out = append(out, map[string]any{"role": Assistant, "content": message.Text})
 			}
-			for j := range m.Calls {
-				call := &m.Calls[j]
+			for j := range message.Calls {
+				call := &message.Calls[j]
 				out = append(out, map[string]any{"type": "function_call", "call_id": wireID(call.ID),
 					"name": wireName(call.Name), "arguments": encode(given(call))})
 			}
 		}
 	}
 	params["messages"] = out
-	if c.System != "" {
-		params["system"] = c.System
+	if conversation.System != "" {
+		params["system"] = conversation.System
 	}
 	var tools []any
-	for i := range c.Tools {
-		t := &c.Tools[i]
+	for i := range conversation.Tools {
+		t := &conversation.Tools[i]
 		// With strict, the service would require schemas of a form that tools needn't have.
 		tools = append(tools, map[string]any{"type": "function", "name": t.Name, "description": valid(t.Description),
 			"parameters": t.schema(), "strict": false})
@@ -65,25 +65,25 @@ func (f responsesFormat) read(body map[string]any, items []any) (*Answer, *Failu
 		failure.Message = cmp.Or(failure.Message, "the response "+text(body["status"]))
 		return nil, failure
 	}
-	a := f.blocks(items)
+	answer := f.blocks(items)
 	switch text(object(body["incomplete_details"])["reason"]) {
 	case "max_output_tokens":
-		a.Stop = StopLength
+		answer.Stop = StopLength
 	case "content_filter":
-		a.Stop = StopRefusal
+		answer.Stop = StopRefusal
 	}
 	t := &tally{in: object(body["usage"])}
 	cached, reasoning := t.may("input_tokens_details", "cached_tokens"),
 		t.may("output_tokens_details", "reasoning_tokens")
-	a.Usage = t.usage(Usage{
+	answer.Usage = t.usage(Usage{
 		Input: t.must("input_tokens") - cached, CacheRead: cached, Output: t.must("output_tokens") - reasoning,
 		Reasoning: reasoning,
 	})
-	return a, nil
+	return answer, nil
 }
 
 func (responsesFormat) blocks(all []any) *Answer {
-	a := &Answer{Stop: StopEnd}
+	answer := &Answer{Stop: StopEnd}
 	var texts []string
 	var returned []any
 	reasons := false
@@ -94,7 +94,7 @@ func (responsesFormat) blocks(all []any) *Answer {
 			for _, part := range list(item["content"]) {
 				part := object(part)
 				if no := text(part["refusal"]); no != "" {
-					texts, a.Stop = append(texts, no), StopRefusal
+					texts, answer.Stop = append(texts, no), StopRefusal
 				} else {
 					texts = append(texts, text(part["text"]))
 				}
@@ -102,7 +102,7 @@ func (responsesFormat) blocks(all []any) *Answer {
 		case "function_call":
 			c := ToolCall{ID: text(item["call_id"]), Name: text(item["name"])}
 			arguments(&c, text(item["arguments"]))
-			a.Calls = append(a.Calls, c)
+			answer.Calls = append(answer.Calls, c)
 		case "reasoning":
 			if text(item["encrypted_content"]) == "" {
 				continue // the server hasn't stored it, so an id alone is useless
@@ -111,11 +111,11 @@ func (responsesFormat) blocks(all []any) *Answer {
 		}
 		returned = append(returned, one)
 	}
-	a.Text = strings.Join(texts, "\n")
+	answer.Text = strings.Join(texts, "\n")
 	if reasons {
-		a.Opaque = &Opaque{Blocks: returned}
+		answer.Opaque = &Opaque{Blocks: returned}
 	}
-	return a
+	return answer
 }
 
 func (responsesFormat) events() events { return &responsesEvents{} }

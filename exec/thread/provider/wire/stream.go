@@ -96,23 +96,23 @@ func (s *Stream) Event(e any) {
 	if !has {
 		return
 	}
-	m := object(data)
-	if m == nil {
+	fields := object(data)
+	if fields == nil {
 		// Compatible services end with [DONE]. Other text is JSON that package jcs refuses, or invalid.
 		raw := text(data)
 		if strings.TrimSpace(raw) == "[DONE]" {
-			m = map[string]any{done: true}
+			fields = map[string]any{done: true}
 		} else {
 			v := decode(raw)
-			if m = object(v); v == nil && strings.HasPrefix(strings.TrimSpace(raw), "{") {
+			if fields = object(v); v == nil && strings.HasPrefix(strings.TrimSpace(raw), "{") {
 				s.broken = true
 			}
 		}
 	}
-	if m == nil || s.failure != nil {
+	if fields == nil || s.failure != nil {
 		return
 	}
-	s.failure = s.events.event(m, s.deltas)
+	s.failure = s.events.event(fields, s.deltas)
 }
 
 // Failure returns the error that the service reported in the stream, or nil.
@@ -126,7 +126,7 @@ func (s *Stream) Answer(parsed bool) (*Answer, *Failure) {
 	if s.failure != nil {
 		return nil, s.failure
 	}
-	a, whole := s.events.answer()
+	answer, whole := s.events.answer()
 	// Both are like a broken connection, and worth a retry.
 	switch {
 	case s.broken:
@@ -135,12 +135,12 @@ func (s *Stream) Answer(parsed bool) (*Answer, *Failure) {
 		return nil, &Failure{Type: "ConnectionError", Message: "the answer ends in the middle"}
 	}
 	if s.hide != nil {
-		s.redacted(a)
+		s.redacted(answer)
 	}
-	if no := s.format.finish(a, parsed); no != nil {
+	if no := s.format.finish(answer, parsed); no != nil {
 		return nil, no
 	}
-	return a, nil
+	return answer, nil
 }
 
 // done is the member of the event that ends a stream of chat_completion.
@@ -159,10 +159,10 @@ type piece struct {
 
 // piece returns the call at an index, a new one if needed, or nil if there are too many.
 func (g *gathering) piece(index int64, id string) *piece {
-	p := g.at[index]
+	part := g.at[index]
 	// Some services give every call the index 0 and distinguish calls by id.
-	if p != nil && (id == "" || p.id == "" || p.id == id) {
-		return p
+	if part != nil && (id == "" || part.id == "" || part.id == id) {
+		return part
 	}
 	if len(g.order) == MaxCalls {
 		return nil
@@ -170,10 +170,10 @@ func (g *gathering) piece(index int64, id string) *piece {
 	if g.at == nil {
 		g.at = map[int64]*piece{}
 	}
-	p = &piece{}
-	g.at[index] = p
-	g.order = append(g.order, p)
-	return p
+	part = &piece{}
+	g.at[index] = part
+	g.order = append(g.order, part)
+	return part
 }
 
 // calls returns the calls.

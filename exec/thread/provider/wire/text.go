@@ -20,21 +20,22 @@ func (c *conversation) asText() {
 	c.Tools = nil
 	names := map[string]string{}
 	for i := range c.Messages {
-		m := &c.Messages[i]
-		for _, call := range m.Calls {
+		message := &c.Messages[i]
+		for _, call := range message.Calls {
 			names[call.ID] = call.Name
 		}
-		switch m.Role {
+		switch message.Role {
 		case Assistant:
-			m.Text = withCalls(m)
-			m.Calls, m.Opaque = nil, nil
+			message.Text = withCalls(message)
+			message.Calls, message.Opaque = nil, nil
 		case ToolRole:
 			failed := ""
-			if m.Failed {
+			if message.Failed {
 				failed = ` failed="true"`
 			}
-			m.Role, m.Text = User, fmt.Sprintf("<result name=%q call=%q%s>\n%s\n</result>", wireName(names[m.CallID]),
-				wireID(m.CallID), failed, m.Text)
+			message.Role, message.Text = User, fmt.Sprintf("<result name=%q call=%q%s>\n%s\n</result>",
+				wireName(names[message.CallID]),
+				wireID(message.CallID), failed, message.Text)
 		}
 	}
 }
@@ -44,21 +45,21 @@ func withCalls(m *Message) string {
 	if len(m.Calls) == 0 || len(invokes(m.Text)) > 0 {
 		return m.Text
 	}
-	var b strings.Builder
-	b.WriteString(m.Text)
+	var text strings.Builder
+	text.WriteString(m.Text)
 	for i := range m.Calls {
-		fmt.Fprintf(&b, "\n<invoke name=%q>", wireName(m.Calls[i].Name))
+		fmt.Fprintf(&text, "\n<invoke name=%q>", wireName(m.Calls[i].Name))
 		parameters := given(&m.Calls[i])
 		for _, name := range slices.Sorted(maps.Keys(parameters)) {
 			s, ok := parameters[name].(string)
 			if !ok {
 				s = encode(parameters[name])
 			}
-			fmt.Fprintf(&b, "<parameter name=%q>%s</parameter>", wireName(name), s)
+			fmt.Fprintf(&text, "<parameter name=%q>%s</parameter>", wireName(name), s)
 		}
-		b.WriteString("</invoke>")
+		text.WriteString("</invoke>")
 	}
-	return strings.TrimSpace(b.String())
+	return strings.TrimSpace(text.String())
 }
 
 // describe returns instructions that list the tools and explain how to call them.

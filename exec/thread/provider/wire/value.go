@@ -46,23 +46,23 @@ func decode(s string) any {
 	return doubles(v)
 }
 
-func doubles(v any) any {
-	switch v := v.(type) {
+func doubles(val any) any {
+	switch number := val.(type) {
 	case json.Number:
-		if f, err := v.Float64(); err == nil {
+		if f, err := number.Float64(); err == nil {
 			return f
 		}
-		return v.String()
+		return number.String()
 	case []any:
-		for i := range v {
-			v[i] = doubles(v[i])
+		for i := range number {
+			number[i] = doubles(number[i])
 		}
 	case map[string]any:
-		for name := range v {
-			v[name] = doubles(v[name])
+		for name := range number {
+			number[name] = doubles(number[name])
 		}
 	}
-	return v
+	return val
 }
 
 // deeper reports whether arrays and objects nest deeper than n.
@@ -144,22 +144,22 @@ func arguments(c *ToolCall, raw string) {
 }
 
 // input sets arguments that are a value already. raw is the value's text; if it is "", input encodes the value.
-func input(c *ToolCall, v any, raw string) {
-	if s, ok := v.(string); ok {
-		arguments(c, s)
+func input(toolCall *ToolCall, val any, raw string) {
+	if s, ok := val.(string); ok {
+		arguments(toolCall, s)
 		return
 	}
-	m, ok := v.(map[string]any)
-	if v == nil {
+	m, ok := val.(map[string]any)
+	if val == nil {
 		m, ok = map[string]any{}, true
 	}
 	if ok && !deeper(m, maxNested) {
-		c.Input = m
+		toolCall.Input = m
 		return
 	}
-	if c.Raw = raw; raw == "" {
-		b, _ := json.Marshal(v)
-		c.Raw = string(b)
+	if toolCall.Raw = raw; raw == "" {
+		b, _ := json.Marshal(val)
+		toolCall.Raw = string(b)
 	}
 }
 

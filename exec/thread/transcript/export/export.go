@@ -64,47 +64,48 @@ type Options struct {
 }
 
 // Write writes an export of the thread in a directory, and returns the report of its verification.
-func Write(ctx context.Context, w io.Writer, dir string, o Options) (*transcript.Report, error) {
-	r, err := transcript.Verify(ctx, dir, o.Check)
+func Write(ctx context.Context, out io.Writer, dir string, options Options) (*transcript.Report, error) {
+	report, err := transcript.Verify(ctx, dir, options.Check)
 	if err != nil {
 		return nil, err
 	}
-	if r.Problem != nil {
-		return r, r.Problem
+	if report.Problem != nil {
+		return report, report.Problem
 	}
-	if err := checkLock(r, o.Lock); err != nil {
-		return r, err
+	if err := checkLock(report, options.Lock); err != nil {
+		return report, err
 	}
-	s := source{}
-	files, err := s.files(dir, r, o)
+	source := source{}
+	files, err := source.files(dir, report, options)
 	if err != nil {
-		return r, err
+		return report, err
 	}
-	list := manifest.FileList{BundleID: bundleID, Version: version, Description: r.Thread}
+	list := manifest.FileList{BundleID: bundleID, Version: version, Description: report.Thread}
 	body, l, err := manifest.AppendFileList(nil, &list, files)
 	if err == nil {
-		err = l.Sign(o.Key, o.Now)
+		err = l.Sign(options.Key, options.Now)
 	}
 	if err != nil {
-		return r, err
+		return report, err
 	}
-	return r, archive.Write(ctx, w, body, l.Signatures, s, manifest.SignerKey{Public: o.Key.Public()})
+	return report, archive.Write(ctx, out, body, l.Signatures, source,
+		manifest.SignerKey{Public: options.Key.Public()})
 }
 
 // checkLock compares a lock with the one that the transcript names.
-func checkLock(r *transcript.Report, b []byte) error {
+func checkLock(r *transcript.Report, data []byte) error {
 	switch want := r.Started.Lock; {
-	case want.IsZero() && b == nil:
+	case want.IsZero() && data == nil:
 		return nil
 	case want.IsZero():
 		return fault.New(fault.LockMismatch, "the thread %s ran without a lock", r.Thread).On("thread", r.Thread)
-	case b == nil:
+	case data == nil:
 		return fault.New(fault.NotFound, "the lock of %s is missing: %s", r.Thread, want).On("thread", r.Thread).
 			On("lock", want.String())
-	case cas.Sum(b) != want:
+	case cas.Sum(data) != want:
 		return fault.New(fault.LockMismatch, "the thread %s ran with another lock", r.Thread).On("thread", r.Thread).
-			On("expected", want.String()).On("found", cas.Sum(b).String()).Because("expected "+want.String(),
-			"found    "+cas.Sum(b).String())
+			On("expected", want.String()).On("found", cas.Sum(data).String()).Because("expected "+want.String(),
+			"found    "+cas.Sum(data).String())
 	}
 	return nil
 }
@@ -119,18 +120,18 @@ type content struct {
 }
 
 // files adds the files of an export.
-func (s source) files(dir string, r *transcript.Report, o Options) ([]manifest.File, error) {
+func (s source) files(dir string, r *transcript.Report, options Options) ([]manifest.File, error) {
 	contents := map[string]content{transcript.LinesFile: {path: filepath.Join(dir, transcript.LinesFile),
 		size: r.Bytes}}
 	if r.PayloadBytes > 0 {
 		contents[transcript.PayloadsFile] = content{path: filepath.Join(dir, transcript.PayloadsFile),
 			size: r.PayloadBytes}
 	}
-	if o.Lock != nil {
-		contents[lockFile] = content{b: o.Lock, size: int64(len(o.Lock))}
+	if options.Lock != nil {
+		contents[lockFile] = content{b: options.Lock, size: int64(len(options.Lock))}
 	}
-	if o.Voucher != nil {
-		contents[voucherFile] = content{b: o.Voucher, size: int64(len(o.Voucher))}
+	if options.Voucher != nil {
+		contents[voucherFile] = content{b: options.Voucher, size: int64(len(options.Voucher))}
 	}
 	var files []manifest.File
 	for name, c := range contents {
@@ -194,30 +195,30 @@ type Report struct {
 
 // Verify reads an export to its end and checks all of it. It unpacks the export into a private directory, which the
 // caller creates and removes.
-func Verify(ctx context.Context, from io.Reader, dir string, c transcript.Check) (*Report, error) {
-	x := extractor{dir: dir}
-	h, err := archive.Read(ctx, from, &x)
+func Verify(ctx context.Context, from io.Reader, dir string, check transcript.Check) (*Report, error) {
+	extractor := extractor{dir: dir}
+	h, err := archive.Read(ctx, from, &extractor)
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Export: h.List.ID, LockBytes: x.lockBytes}
-	if err := rep.signer(h, x.voucher, c.Keys); err != nil {
+	rep := &Report{Export: h.List.ID, LockBytes: extractor.lockBytes}
+	if err := rep.signer(h, extractor.voucher, check.Keys); err != nil {
 		return nil, err
 	}
 	thread := h.List.Description
-	if c.Thread != "" && c.Thread != thread {
-		return nil, fault.New(fault.Integrity, "an export of the thread %s, expected %s", thread, c.Thread)
+	if check.Thread != "" && check.Thread != thread {
+		return nil, fault.New(fault.Integrity, "an export of the thread %s, expected %s", thread, check.Thread)
 	}
-	c.Thread = thread
-	if x.voucher != nil {
-		c.Vouchers = append(slices.Clone(c.Vouchers), x.voucher)
+	check.Thread = thread
+	if extractor.voucher != nil {
+		check.Vouchers = append(slices.Clone(check.Vouchers), extractor.voucher)
 	}
-	if rep.Report, err = transcript.Verify(ctx, dir, c); err != nil {
+	if rep.Report, err = transcript.Verify(ctx, dir, check); err != nil {
 		return nil, err
 	}
-	if s := rep.Started; rep.Problem == nil && s.Lock != x.lock {
+	if s := rep.Started; rep.Problem == nil && s.Lock != extractor.lock {
 		return rep, fault.New(fault.LockMismatch, "the lock of the export is not the thread's lock").On("expected",
-			s.Lock.String()).On("found", x.lock.String())
+			s.Lock.String()).On("found", extractor.lock.String())
 	}
 	return rep, nil
 }
@@ -230,10 +231,10 @@ func Unpack(ctx context.Context, from io.Reader, dir string) error {
 }
 
 // signer finds the machine that signed the export.
-func (r *Report) signer(h *archive.Head, voucher []byte, keys []key.Public) error {
+func (r *Report) signer(head *archive.Head, voucher []byte, keys []key.Public) error {
 	var counts []key.Public
 	by := map[key.Public]key.Public{}
-	for _, k := range h.Keys {
+	for _, k := range head.Keys {
 		if user, err := receipt.CheckVoucher(voucher, k.Public, keys); err == nil {
 			by[k.Public], counts = user, append(counts, k.Public)
 		}
@@ -243,7 +244,7 @@ func (r *Report) signer(h *archive.Head, voucher []byte, keys []key.Public) erro
 			by[k], counts = k, append(counts, k)
 		}
 	}
-	signers, err := h.List.Check(func(f key.Fingerprint) (key.Public, bool) {
+	signers, err := head.List.Check(func(f key.Fingerprint) (key.Public, bool) {
 		i := slices.IndexFunc(counts, func(k key.Public) bool { return k.Fingerprint() == f })
 		if i < 0 {
 			return key.Public{}, false
@@ -291,12 +292,12 @@ func (x *extractor) Begin(h *archive.Head) error {
 }
 
 // File implements archive.Sink.
-func (x *extractor) File(e archive.Entry, r io.Reader) error {
+func (x *extractor) File(e archive.Entry, in io.Reader) error {
 	switch e.Path {
 	case lockFile:
 		x.lock, x.lockBytes = e.Digest, e.Size
 	case voucherFile:
-		b, err := io.ReadAll(r)
+		b, err := io.ReadAll(in)
 		x.voucher = b
 		return err
 	}
@@ -304,6 +305,6 @@ func (x *extractor) File(e archive.Entry, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, r)
+	_, err = io.Copy(f, in)
 	return errors.Join(err, f.Close())
 }

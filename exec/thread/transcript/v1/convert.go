@@ -15,36 +15,37 @@ type Converter struct {
 }
 
 // Says returns the payload for an event, or nil if the event adds nothing to others.
-func (c *Converter) Says(e *Event) transcript.Payload {
-	switch e.Type {
+func (c *Converter) Says(event *Event) transcript.Payload {
+	switch event.Type {
 	case "cognition_in":
 		c.turn++
 		return transcript.Request{Turn: c.turn, Attempt: 1, Model: c.model,
-			Messages: []any{map[string]any{"role": e.text("role"), "text": e.text("text")}}}
+			Messages: []any{map[string]any{"role": event.text("role"), "text": event.text("text")}}}
 	case "cognition_out":
-		c.model = e.text("model")
-		return transcript.Answer{Turn: c.turn, Attempt: 1, Text: e.text("text"), Model: c.model}
+		c.model = event.text("model")
+		return transcript.Answer{Turn: c.turn, Attempt: 1, Text: event.text("text"), Model: c.model}
 	case "tool_call_start":
-		return transcript.CallStarted{Call: e.text("call_id"), ID: e.text("call_id"), Turn: c.turn,
-			Name: e.text("tool"), Input: e.Payload["input"]}
+		return transcript.CallStarted{Call: event.text("call_id"), ID: event.text("call_id"), Turn: c.turn,
+			Name: event.text("tool"), Input: event.Payload["input"]}
 	case "tool_call_result":
-		return result(e)
+		return result(event)
 	case "checkpoint":
-		return transcript.Checkpoint{Turn: int64(e.number("turn"))}
+		return transcript.Checkpoint{Turn: int64(event.number("turn"))}
 	case "context_limit_reached":
-		return transcript.Limit{Code: "context", Current: e.number("tokens_used"), Max: e.number("tokens_limit")}
+		return transcript.Limit{Code: "context", Current: event.number("tokens_used"),
+			Max: event.number("tokens_limit")}
 	case "thread_handoff":
-		c.next = e.text("new_thread_id")
+		c.next = event.text("new_thread_id")
 	case "thread_resumed":
-		return transcript.Continued{Message: e.text("message_preview")}
+		return transcript.Continued{Message: event.text("message_preview")}
 	case "thread_completed":
-		return transcript.Completed{Cost: cost(e)}
+		return transcript.Completed{Cost: cost(event)}
 	case "thread_error":
-		return transcript.Failed{Error: transcript.Fault{Message: e.text("error")}, Cost: cost(e)}
+		return transcript.Failed{Error: transcript.Fault{Message: event.text("error")}, Cost: cost(event)}
 	case "thread_cancelled":
-		return transcript.Cancelled{Reason: e.text("error"), Cost: cost(e)}
+		return transcript.Cancelled{Reason: event.text("error"), Cost: cost(event)}
 	case "thread_continued":
-		return transcript.HandedOff{Next: c.next, Cost: cost(e)}
+		return transcript.HandedOff{Next: c.next, Cost: cost(event)}
 	}
 	return nil
 }

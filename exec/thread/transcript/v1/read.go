@@ -73,18 +73,18 @@ func (r *Reader) Next() (*Event, error) {
 		return nil, err
 	}
 	r.last, r.end = b, r.end+int64(len(b))
-	e, err := parse(bytes.TrimRight(b, "\r\n"))
+	event, err := parse(bytes.TrimRight(b, "\r\n"))
 	if err != nil {
 		return nil, r.problem(transcript.Edited, "%v", err)
 	}
 	if r.thread == "" {
-		r.thread = e.Thread
+		r.thread = event.Thread
 	}
-	if e.Thread != r.thread {
-		return nil, r.problem(transcript.Swapped, "it belongs to the thread %s", e.Thread)
+	if event.Thread != r.thread {
+		return nil, r.problem(transcript.Swapped, "it belongs to the thread %s", event.Thread)
 	}
-	e.Line = r.line
-	return e, nil
+	event.Line = r.line
+	return event, nil
 }
 
 // whole reads a line with its LF.
@@ -112,18 +112,18 @@ func parse(b []byte) (*Event, error) {
 	}
 	m, _ := v.(map[string]any)
 	at, okTime := m["timestamp"].(float64)
-	e := &Event{}
+	event := &Event{}
 	var ok, okType, okPayload bool
-	e.Thread, ok = m["thread_id"].(string)
-	e.Type, okType = m["event_type"].(string)
-	e.Payload, okPayload = m["payload"].(map[string]any)
-	if !ok || !okType || !okPayload || !okTime || at < 0 || at > 1<<40 || e.Type == "" ||
-		transcript.CheckThread(e.Thread) != nil {
+	event.Thread, ok = m["thread_id"].(string)
+	event.Type, okType = m["event_type"].(string)
+	event.Payload, okPayload = m["payload"].(map[string]any)
+	if !ok || !okType || !okPayload || !okTime || at < 0 || at > 1<<40 || event.Type == "" ||
+		transcript.CheckThread(event.Thread) != nil {
 		return nil, errLine
 	}
 	seconds, part := math.Modf(at)
-	e.Time = time.Unix(int64(seconds), int64(part*1e9)).UTC()
-	return e, nil
+	event.Time = time.Unix(int64(seconds), int64(part*1e9)).UTC()
+	return event, nil
 }
 
 // text returns the text of a member, or "".

@@ -56,25 +56,25 @@ func (k Keys) signer(id, digits, sig string) (key.Public, error) {
 // Verify reads a transcript and checks its checkpoints. A problem is in the report; the error is for unreadable
 // input. The status comes from the last event, which no checkpoint proves.
 func Verify(ctx context.Context, from io.Reader, keys Keys) (*transcript.Report, error) {
-	v := &verifier{keys: keys, r: NewReader(from), models: map[string]int64{}, tools: map[string]int64{},
+	verifier := &verifier{keys: keys, r: NewReader(from), models: map[string]int64{}, tools: map[string]int64{},
 		report: transcript.Report{
 			Format: Format, Status: transcript.StatusUnfinished, Machines: []transcript.Machine{}}}
 	var err error
 	for err == nil {
 		var e *Event
-		if e, err = v.r.Next(); err == nil {
-			err = errors.Join(v.event(e), context.Cause(ctx))
+		if e, err = verifier.r.Next(); err == nil {
+			err = errors.Join(verifier.event(e), context.Cause(ctx))
 		}
 	}
 	if err == io.EOF {
-		err = v.atEnd()
+		err = verifier.atEnd()
 	}
-	v.report.Torn, v.report.Thread = v.r.Torn, v.r.thread
-	v.lists()
+	verifier.report.Torn, verifier.report.Thread = verifier.r.Torn, verifier.r.thread
+	verifier.lists()
 	if p, ok := errors.AsType[*transcript.Problem](err); ok {
-		v.report.Problem, err = p, nil
+		verifier.report.Problem, err = p, nil
 	}
-	return &v.report, err
+	return &verifier.report, err
 }
 
 type verifier struct {
@@ -96,30 +96,30 @@ func count(m map[string]int64, name string) {
 	m[name]++
 }
 
-func (v *verifier) event(e *Event) error {
-	r := &v.report
-	if r.Lines++; r.Lines == 1 {
-		r.Began = e.Time
+func (v *verifier) event(event *Event) error {
+	report := &v.report
+	if report.Lines++; report.Lines == 1 {
+		report.Began = event.Time
 	}
-	r.Ended = e.Time
-	r.Unsigned++
-	switch e.Type {
+	report.Ended = event.Time
+	report.Unsigned++
+	switch event.Type {
 	case "checkpoint":
-		return v.checkpoint(e)
+		return v.checkpoint(event)
 	case "cognition_in":
 		v.turns++
 	case "cognition_out":
-		v.later(func(name string) { count(v.models, name) }, e.text("model"))
+		v.later(func(name string) { count(v.models, name) }, event.text("model"))
 	case "tool_call_start":
-		v.later(func(name string) { r.Calls++; count(v.tools, name) }, e.text("tool"))
+		v.later(func(name string) { report.Calls++; count(v.tools, name) }, event.text("tool"))
 	case "thread_completed":
-		r.Status = transcript.StatusCompleted
+		report.Status = transcript.StatusCompleted
 	case "thread_error":
-		r.Status = transcript.StatusError
+		report.Status = transcript.StatusError
 	case "thread_cancelled":
-		r.Status = transcript.StatusCancelled
+		report.Status = transcript.StatusCancelled
 	case "thread_continued":
-		r.Status = transcript.StatusContinued
+		report.Status = transcript.StatusContinued
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (v *verifier) checkpoint(e *Event) error {
 		return v.r.problem(transcript.Edited,
 			"the lines before it don't match the checkpoint: sha256:%s, found sha256:%s", e.text("hash"), digits)
 	}
-	p, err := v.keys.signer(e.text("fp"), digits, e.text("sig"))
+	public, err := v.keys.signer(e.text("fp"), digits, e.text("sig"))
 	if err != nil {
 		kind := transcript.Forged
 		if fault.CodeOf(err) == fault.UntrustedKey {
@@ -156,10 +156,10 @@ func (v *verifier) checkpoint(e *Event) error {
 	r := &v.report
 	v.pending, r.Turns, r.Unsigned = nil, v.turns, 0
 	r.Checkpoints++
-	i := slices.IndexFunc(r.Machines, func(m transcript.Machine) bool { return m.Key == p })
+	i := slices.IndexFunc(r.Machines, func(m transcript.Machine) bool { return m.Key == public })
 	if i < 0 {
 		i = len(r.Machines)
-		r.Machines = append(r.Machines, transcript.Machine{Key: p, By: p})
+		r.Machines = append(r.Machines, transcript.Machine{Key: public, By: public})
 	}
 	r.Machines[i].Checkpoints++
 	return nil
@@ -198,57 +198,57 @@ func VerifyThread(b []byte, keys Keys) (status string, by key.Public, err error)
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
-	var m map[string]any
-	if err := d.Decode(&m); err != nil {
+	var object map[string]any
+	if err := d.Decode(&object); err != nil {
 		return "", key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)
 	}
-	text, _ := m["_signature"].(string)
-	s := signature().FindStringSubmatch(text)
-	if s == nil {
+	text, _ := object["_signature"].(string)
+	match := signature().FindStringSubmatch(text)
+	if match == nil {
 		return "", key.Public{}, fault.New(fault.Unsigned, "no signature of rye 1")
 	}
-	delete(m, "_signature")
-	sum := sha256.Sum256(appendPython(nil, m))
+	delete(object, "_signature")
+	sum := sha256.Sum256(appendPython(nil, object))
 	digits := hex.EncodeToString(sum[:])
-	if digits != s[1] {
+	if digits != match[1] {
 		return "", key.Public{}, fault.New(fault.Integrity,
-			"changed after it was signed: expected sha256:%s, found sha256:%s", s[1], digits)
+			"changed after it was signed: expected sha256:%s, found sha256:%s", match[1], digits)
 	}
-	status, _ = m["status"].(string)
-	by, err = keys.signer(s[3], digits, s[2])
+	status, _ = object["status"].(string)
+	by, err = keys.signer(match[3], digits, match[2])
 	return status, by, err
 }
 
 // appendPython writes a value like Python's json.dumps with sorted keys, the shortest separators and ASCII only.
-func appendPython(b []byte, v any) []byte {
-	switch v := v.(type) {
+func appendPython(data []byte, given any) []byte {
+	switch val := given.(type) {
 	case nil:
-		return append(b, "null"...)
+		return append(data, "null"...)
 	case bool:
-		return strconv.AppendBool(b, v)
+		return strconv.AppendBool(data, val)
 	case json.Number:
-		return append(b, v...)
+		return append(data, val...)
 	case string:
-		return appendText(b, v)
+		return appendText(data, val)
 	case []any:
-		b = append(b, '[')
-		for i, e := range v {
+		data = append(data, '[')
+		for i, e := range val {
 			if i > 0 {
-				b = append(b, ',')
+				data = append(data, ',')
 			}
-			b = appendPython(b, e)
+			data = appendPython(data, e)
 		}
-		return append(b, ']')
+		return append(data, ']')
 	}
-	b = append(b, '{')
-	m := v.(map[string]any)
+	data = append(data, '{')
+	m := given.(map[string]any)
 	for i, name := range sorted(m) {
 		if i > 0 {
-			b = append(b, ',')
+			data = append(data, ',')
 		}
-		b = appendPython(append(appendText(b, name), ':'), m[name])
+		data = appendPython(append(appendText(data, name), ':'), m[name])
 	}
-	return append(b, '}')
+	return append(data, '}')
 }
 
 func sorted[V any](m map[string]V) []string {
@@ -260,20 +260,20 @@ func sorted[V any](m map[string]V) []string {
 	return names
 }
 
-func appendText(b []byte, s string) []byte {
+func appendText(data []byte, s string) []byte {
 	const digits = "0123456789abcdef"
-	b = append(b, '"')
+	data = append(data, '"')
 	for _, r := range s {
 		switch i := bytes.IndexByte([]byte("\"\\\b\t\n\f\r"), byte(r)); {
 		case r < 0x80 && i >= 0:
-			b = append(b, '\\', `"\btnfr`[i])
+			data = append(data, '\\', `"\btnfr`[i])
 		case ' ' <= r && r < 0x7f:
-			b = append(b, byte(r))
+			data = append(data, byte(r))
 		default:
 			for _, u := range utf16.Encode([]rune{r}) {
-				b = append(b, '\\', 'u', digits[u>>12], digits[u>>8&15], digits[u>>4&15], digits[u&15])
+				data = append(data, '\\', 'u', digits[u>>12], digits[u>>8&15], digits[u>>4&15], digits[u&15])
 			}
 		}
 	}
-	return append(b, '"')
+	return append(data, '"')
 }

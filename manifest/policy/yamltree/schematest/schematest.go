@@ -132,45 +132,45 @@ func value(n *yamltree.Node) any {
 }
 
 // check returns why a part of the schema refuses a value, or "".
-func (s *Schema) check(part map[string]any, v any) string {
+func (s *Schema) check(part map[string]any, val any) string {
 	for word, arg := range part {
 		bad := false
 		switch word {
 		case "$schema", "title", "description", "$defs", "properties":
 		case "$ref":
 			name, _ := strings.CutPrefix(arg.(string), "#/$defs/")
-			if why := s.check(s.root["$defs"].(map[string]any)[name].(map[string]any), v); why != "" {
+			if why := s.check(s.root["$defs"].(map[string]any)[name].(map[string]any), val); why != "" {
 				return why
 			}
 		case "type":
-			bad = !isOf(arg, v)
+			bad = !isOf(arg, val)
 		case "const":
-			bad = !reflect.DeepEqual(v, arg)
+			bad = !reflect.DeepEqual(val, arg)
 		case "enum":
-			bad = !slices.ContainsFunc(arg.([]any), func(one any) bool { return reflect.DeepEqual(v, one) })
+			bad = !slices.ContainsFunc(arg.([]any), func(one any) bool { return reflect.DeepEqual(val, one) })
 		case "not":
-			bad = s.check(arg.(map[string]any), v) == ""
+			bad = s.check(arg.(map[string]any), val) == ""
 		case "oneOf":
 			n := 0
 			for _, one := range arg.([]any) {
-				if s.check(one.(map[string]any), v) == "" {
+				if s.check(one.(map[string]any), val) == "" {
 					n++
 				}
 			}
 			bad = n != 1
 		case "minLength", "maxLength", "pattern", "minimum":
-			bad = !s.scalar(word, arg, v)
+			bad = !s.scalar(word, arg, val)
 		case "minItems", "maxItems", "uniqueItems", "maxProperties", "required":
-			bad = !size(word, arg, v)
+			bad = !size(word, arg, val)
 		case "items", "propertyNames", "additionalProperties":
-			if why := s.inside(part, word, arg, v); why != "" {
+			if why := s.inside(part, word, arg, val); why != "" {
 				return why
 			}
 		default:
 			s.t.Fatalf("schematest doesn't know the word %q", word)
 		}
 		if bad {
-			return fmt.Sprintf("%v is not %s %v", v, word, arg)
+			return fmt.Sprintf("%v is not %s %v", val, word, arg)
 		}
 	}
 	return ""
@@ -198,21 +198,21 @@ func isOf(arg, v any) bool {
 
 // scalar reports whether a text or number satisfies a keyword. Other values always do.
 func (s *Schema) scalar(word string, arg, v any) bool {
-	switch v := v.(type) {
+	switch val := v.(type) {
 	case float64:
-		return word != "minimum" || v >= arg.(float64)
+		return word != "minimum" || val >= arg.(float64)
 	case string:
 		switch word {
 		case "minLength":
-			return utf8.RuneCountInString(v) >= int(arg.(float64))
+			return utf8.RuneCountInString(val) >= int(arg.(float64))
 		case "maxLength":
-			return utf8.RuneCountInString(v) <= int(arg.(float64))
+			return utf8.RuneCountInString(val) <= int(arg.(float64))
 		case "pattern":
 			text := arg.(string)
 			if s.patterns[text] == nil {
 				s.patterns[text] = regexp.MustCompile(text)
 			}
-			return s.patterns[text].MatchString(v)
+			return s.patterns[text].MatchString(val)
 		}
 	}
 	return true
@@ -220,16 +220,16 @@ func (s *Schema) scalar(word string, arg, v any) bool {
 
 // size reports whether a list or an object satisfies a keyword about it as a whole.
 func size(word string, arg, v any) bool {
-	switch v := v.(type) {
+	switch values := v.(type) {
 	case []any:
 		switch word {
 		case "minItems":
-			return len(v) >= int(arg.(float64))
+			return len(values) >= int(arg.(float64))
 		case "maxItems":
-			return len(v) <= int(arg.(float64))
+			return len(values) <= int(arg.(float64))
 		case "uniqueItems":
-			for i, item := range v {
-				if slices.ContainsFunc(v[:i], func(one any) bool { return reflect.DeepEqual(one, item) }) {
+			for i, item := range values {
+				if slices.ContainsFunc(values[:i], func(one any) bool { return reflect.DeepEqual(one, item) }) {
 					return false
 				}
 			}
@@ -237,10 +237,10 @@ func size(word string, arg, v any) bool {
 	case map[string]any:
 		switch word {
 		case "maxProperties":
-			return len(v) <= int(arg.(float64))
+			return len(values) <= int(arg.(float64))
 		case "required":
 			for _, key := range arg.([]any) {
-				if _, there := v[key.(string)]; !there {
+				if _, there := values[key.(string)]; !there {
 					return false
 				}
 			}
@@ -251,9 +251,9 @@ func size(word string, arg, v any) bool {
 
 // inside returns why a keyword refuses an element of a list or object, or "".
 func (s *Schema) inside(part map[string]any, word string, arg, v any) string {
-	switch v := v.(type) {
+	switch values := v.(type) {
 	case []any:
-		for _, item := range v {
+		for _, item := range values {
 			if word != "items" {
 				break
 			}
@@ -263,7 +263,7 @@ func (s *Schema) inside(part map[string]any, word string, arg, v any) string {
 		}
 	case map[string]any:
 		properties, _ := part["properties"].(map[string]any)
-		for key, kid := range v {
+		for key, kid := range values {
 			var why string
 			rule, known := properties[key]
 			switch {

@@ -19,6 +19,31 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFin
 
 PACKAGE = "rye_tool"
 
+# The private copy that all files of a call are in: this one is COPY/system/rye/std/tools/rye/core/runtimes/lib/python/.
+COPY = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 9))
+
+
+def shown(text):
+    """A text with the project's paths instead of those of the private copy."""
+    return text.replace(os.path.join(COPY, "project", ""), os.path.join(".ai", ""))
+
+
+def show_exception(kind, value, trace):
+    """Prints a traceback of the tool's own frames."""
+    import traceback
+
+    whole = traceback.TracebackException(kind, value, trace)
+    links, seen = [whole], set()
+    while links:
+        link = links.pop()
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        if link.stack is not None:
+            link.stack[:] = [frame for frame in link.stack if frame.filename != __file__]
+        links += [link.__cause__, link.__context__] + list(getattr(link, "exceptions", None) or [])
+    sys.stderr.write(shown("".join(whole.format())))
+
 
 class Source(SourceFileLoader):
     """Compiles a file from its source, whatever lies in __pycache__."""
@@ -125,7 +150,7 @@ def run_function(tool, init, project, parameters):
     parameters = json.loads(parameters)
     execute = getattr(load(tool, init, False), "execute", None)
     if not callable(execute):
-        sys.exit("%s has no function execute(params, project_path)" % tool)
+        sys.exit("%s has no function execute(params, project_path)" % shown(tool))
     result = execute(parameters, project)
     if hasattr(result, "__await__"):
         import asyncio
@@ -146,6 +171,7 @@ def main():
         sys.exit("usage: _launch.py script|function TOOL PROJECT < PARAMETERS")
     if not (sys.flags.isolated and sys.flags.no_site):
         sys.exit("python has to be started with -I and -S")
+    sys.excepthook = show_exception
     tool, project = os.path.abspath(sys.argv[2]), os.path.abspath(sys.argv[3])
     own = Own(named("RYE_MODULE_PATH"), named("RYE_PACKAGE_PATH"))
     sys.path_hooks.insert(0, own.hook)

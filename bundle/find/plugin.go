@@ -1,0 +1,75 @@
+package find
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/rye-build/rye/bundle/plugin"
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest"
+)
+
+// Plugin returns the recipe of the plugin in a directory: its own id needs a policy that names it.
+func Plugin(p *plugin.Plugin) (*recipe.Recipe, error) {
+	m := &p.Manifest
+	id := p.BundleID()
+	if m.Extension.ID != "" {
+		id = m.Extension.ID
+	}
+	if manifest.CheckVersion(m.Version) != nil {
+		return nil, fault.New(fault.Validation, "%s: a signed bundle needs a semantic version, and version is %q",
+			plugin.ManifestFile, fault.Clip(m.Version, 100)).On("reason", "version").
+			Because(`write "version": "0.1.0" into ` + plugin.ManifestFile).Try("rye docs plugins")
+	}
+	r, err := recipe.New(id, m.Version)
+	if err != nil {
+		return nil, err
+	}
+	r.Plugin, r.Description, r.License, r.Requires = true, plugin.Visible(m.Description), plugin.Visible(m.License),
+		m.Extension.Requires
+	for _, allowed := range m.Extension.AllowSecret {
+		glob, err := recipe.ParseGlob(allowed.Glob)
+		if err != nil {
+			return nil, fault.New(fault.Validation, "%s: allow-secret: %v", plugin.ManifestFile, err).
+				Try("rye docs plugins")
+		}
+		r.AllowSecret = append(r.AllowSecret, recipe.Allowed{Glob: glob, Reason: allowed.Why})
+	}
+	return r, nil
+}
+
+// ReadPlugin reads the plugin in a directory; nil if the directory has none.
+func ReadPlugin(dir string) (*plugin.Plugin, func(), error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !plugin.Is(root.FS()) {
+		return nil, nil, root.Close()
+	}
+	p, err := plugin.Read(root.FS())
+	if err != nil {
+		root.Close()
+		return nil, nil, err
+	}
+	return p, func() { root.Close() }, nil
+}
+
+// PluginDir returns the nearest directory, from dir upwards, that is a plugin; "" if none is. The directory that holds
+// .git is the last one looked at, and one that holds bundle.yaml is a project.
+func PluginDir(dir string) string {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, recipe.File)); err == nil {
+			return ""
+		}
+		if plugin.Is(os.DirFS(dir)) {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || up == dir {
+			return ""
+		}
+		dir = up
+	}
+}
