@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -85,6 +86,39 @@ func (s *Server) Handle(path string, scope Scope, handler http.Handler) {
 	})
 }
 
+// Open registers a handler whose requests need no token of this package. It may check tokens of its own. Requests of
+// one address count as those of one token do.
+func (s *Server) Open(pattern string, handler http.Handler) {
+	s.mux.HandleFunc(pattern, func(response http.ResponseWriter, request *http.Request) {
+		defer s.recovered()
+		visitor, status, err := s.admitVisitor(request)
+		if err != nil {
+			Refuse(response, status, err)
+			return
+		}
+		defer s.leave(visitor)
+		handler.ServeHTTP(response, request)
+	})
+}
+
+// admitVisitor admits a request without a token.
+func (s *Server) admitVisitor(r *http.Request) (*Token, int, error) {
+	if err := s.hosts.check(r); err != nil {
+		return nil, http.StatusForbidden, err
+	}
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	visitor := &Token{Name: "of " + address, Digest: "visitor:" + address}
+	if wait := s.rates.take(visitor.Digest); wait > 0 && !s.o.Proxied {
+		return nil, http.StatusTooManyRequests, fault.New(fault.RateLimited,
+			"this address has sent more than %d requests in a minute", s.o.Rate).
+			On("retry_after", math.Ceil(wait.Seconds()))
+	}
+	if err := s.enter(visitor); err != nil {
+		return nil, http.StatusServiceUnavailable, err
+	}
+	return visitor, 0, nil
+}
+
 // recovered reports a handler's panic, which ends its request and no other.
 func (s *Server) recovered() {
 	p := recover()
@@ -102,7 +136,7 @@ func (s *Server) admit(r *http.Request, scope Scope) (*Token, int, error) {
 	if err := s.hosts.check(r); err != nil {
 		return nil, http.StatusForbidden, err
 	}
-	secret, err := bearer(r)
+	secret, err := Bearer(r)
 	if err != nil {
 		return nil, http.StatusUnauthorized, err
 	}
@@ -155,8 +189,8 @@ func (s *Server) leave(t *Token) {
 	}
 }
 
-// bearer returns the token that a request carries.
-func bearer(r *http.Request) (string, error) {
+// Bearer returns the token that a request carries.
+func Bearer(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) > 1 {
 		return "", fault.New(fault.AuthRequired, "the request has %d headers Authorization; one is allowed",
@@ -191,7 +225,7 @@ func Refuse(response http.ResponseWriter, status int, err error) {
 		}
 		header.Set("Retry-After", strconv.Itoa(int(after)))
 	}
-	write(response, status, map[string]any{"success": false, "error": object})
+	Answer(response, status, map[string]any{"success": false, "error": object})
 }
 
 // health answers whether a server is well. Why it isn't is for its log, not for strangers.
@@ -200,10 +234,11 @@ func health(w http.ResponseWriter, err error) {
 	if err != nil {
 		status = http.StatusServiceUnavailable
 	}
-	write(w, status, map[string]any{"ok": err == nil})
+	Answer(w, status, map[string]any{"ok": err == nil})
 }
 
-func write(w http.ResponseWriter, status int, v any) {
+// Answer writes an object as JSON.
+func Answer(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		status, b = http.StatusInternalServerError, []byte(`{"success":false}`)

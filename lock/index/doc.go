@@ -27,7 +27,11 @@
 //	bundles   id "@" version → manifest (the id of the bundle's manifest), archive (its place, by package archive:
 //	          a portable path relative to the index's directory, or an https address), size (of the archive, 1 byte
 //	          to 8 GiB), requires (the required bundles, optional, sorted: an id, a space, and the range as in the
-//	          manifest)
+//	          manifest). A registry's index says more, all of it or nothing: digest (of the archive's bytes), by (the
+//	          account that published the version), time, leaf (the number of its entry in the registry's log), and
+//	          yanked (the number of the entry that yanked it; only if there is one)
+//
+// A registry has one index for each bundle. Its name is that of the registry, "/" and the bundle's id.
 //
 // A path never leads out of the directory of the index. Relative to an address it is resolved like a link, from the
 // address of the index without its query. An empty index has no bundles.

@@ -43,6 +43,7 @@ func KeysOf(place string) string {
 const (
 	maxRequires = 2048
 	maxArchive  = 1000
+	maxBy       = 200
 	timeForm    = "2006-01-02T15:04:05Z"
 )
 
@@ -50,7 +51,7 @@ const (
 var indexSpec = canon.Spec{
 	Format: "index/2",
 	Header: []canon.Field{
-		{Name: "name", Max: portable.MaxID},
+		{Name: "name", Max: 2*portable.MaxID + 1},
 		{Name: "counter", Type: canon.Int},
 		{Name: "expires", Optional: true, Max: int64(len(timeForm))},
 	},
@@ -59,6 +60,11 @@ var indexSpec = canon.Spec{
 		{Name: "archive", Max: maxArchive},
 		{Name: "size", Type: canon.Int, Max: MaxArchive},
 		{Name: "requires", Type: canon.Strings, Optional: true, Max: maxRequires},
+		{Name: "digest", Optional: true, Max: 71},
+		{Name: "by", Optional: true, Max: maxBy},
+		{Name: "time", Optional: true, Max: int64(len(timeForm))},
+		{Name: "leaf", Type: canon.Int, Optional: true},
+		{Name: "yanked", Type: canon.Int, Optional: true},
 	}}},
 	MaxBytes:   MaxBytes,
 	MaxEntries: MaxEntries,
@@ -68,7 +74,7 @@ var indexSpec = canon.Spec{
 const (
 	headName, headCounter, headExpires = 0, 1, 2
 
-	atManifest, atArchive, atSize, atRequires = 0, 1, 2, 3
+	atManifest, atArchive, atSize, atRequires, atDigest, atBy, atTime, atLeaf, atYanked = 0, 1, 2, 3, 4, 5, 6, 7, 8
 )
 
 // An Index is one issue of a list. It is immutable after it was read, and then safe for concurrent use.
@@ -88,6 +94,16 @@ type Entry struct {
 	Archive     string     // a path relative to the index, or an https address
 	Size        int64      // of the archive
 	Requires    []Require  // sorted by ID
+	Logged      *Logged    // of a registry with a log; else nil
+}
+
+// A Logged is what a registry's log says of a version, and where.
+type Logged struct {
+	Digest cas.Digest // of the archive's bytes
+	By     string     // the account that published it
+	Time   time.Time
+	Leaf   int64 // the number of the log's entry
+	Yanked int64 // the number of the entry that yanked it; 0 for none
 }
 
 // A Require is a requirement of a bundle.

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/goldentest"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -54,6 +55,17 @@ func sample(t testing.TB) *Index {
 	}}
 }
 
+// registered is the index of one bundle in a registry.
+func registered() *Index {
+	return &Index{Label: "registry.example/acme/base", Counter: 18, Entries: []Entry{
+		{ID: "acme/base", Version: "2.1.4", Manifest: sum("base 2.1.4"), Archive: "archives/9e1c", Size: 81234,
+			Logged: &Logged{Digest: sum("archive 2.1.4"), By: "ada", Time: noon}},
+		{ID: "acme/base", Version: "2.1.5", Manifest: sum("base 2.1.5"), Archive: "archives/0a77", Size: 81300,
+			Logged: &Logged{Digest: sum("archive 2.1.5"), By: "github:acme/base", Time: noon.Add(time.Hour), Leaf: 12,
+				Yanked: 17}},
+	}}
+}
+
 func encode(t testing.TB, x *Index, keys ...key.Private) []byte {
 	t.Helper()
 	body, read, err := Append(nil, x)
@@ -83,7 +95,8 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestGolden(t *testing.T) {
-	for name, x := range map[string]*Index{"full.yaml": sample(t), "empty.yaml": {Label: "a", Counter: 1}} {
+	for name, x := range map[string]*Index{"full.yaml": sample(t), "registry.yaml": registered(),
+		"empty.yaml": {Label: "a", Counter: 1}} {
 		b := encode(t, x, bob, alice)
 		golden(t, name, b)
 		read := parse(t, bytes.Clone(b))
@@ -191,6 +204,36 @@ func TestBad(t *testing.T) {
 	goldentest.JSON(t, path, cases)
 }
 
+// A registry's entry says all that the log says of it, in its one form.
+func TestLoggedRefused(t *testing.T) {
+	good := string(encode(t, registered()))
+	for _, c := range []struct{ old, new, says string }{
+		{`, by: "ada"`, "", "together"},
+		{`, leaf: 0`, "", "together"},
+		{`, time: "2026-11-20T12:00:00Z"`, "", "together"},
+		{`, digest: "` + sum("archive 2.1.5").String() + `", by: "github:acme/base", time: "2026-11-20T13:00:00Z", ` +
+			`leaf: 12`, "", "together"},
+		{`digest: "blake3:`, `digest: "sha256:`, "digest"},
+		{"12:00:00Z", "12:00:00z", "time"},
+		{"yanked: 17", "yanked: 12", "before it is published"},
+		{"registry.example/acme/base", "registry.example//acme", "segment"},
+		{"registry.example/acme/base", strings.Repeat("r", 190) + "/acme/" + strings.Repeat("b", 199), "200"},
+	} {
+		changed := strings.Replace(good, c.old, c.new, 1)
+		if changed == good {
+			t.Fatalf("no %q", c.old)
+		}
+		if _, err := Parse([]byte(changed)); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v", c.new, err)
+		}
+	}
+	long := registered()
+	long.Label = "registry.example/" + strings.Repeat("b", portable.MaxID)
+	if _, _, err := Append(nil, long); err != nil {
+		t.Errorf("the longest id: %v", err)
+	}
+}
+
 // A signed index that was changed, cut off, or carries lines that are none is refused before anybody asks who signed
 // it.
 func TestSignatures(t *testing.T) {
@@ -285,6 +328,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(encode(f, sample(f)))
 	f.Add(encode(f, sample(f), alice, bob))
 	f.Add(encode(f, &Index{Label: "a", Counter: 1}))
+	f.Add(encode(f, registered()))
 	raw, err := os.ReadFile("testdata/bad.json")
 	if err != nil {
 		f.Fatal(err)

@@ -58,7 +58,7 @@ func (p *parser) read(size int) error {
 	}
 	index := &p.index
 	index.Label, index.Counter = string(p.HeaderStr(headName)), p.HeaderInt(headCounter)
-	if err := portable.CheckID(index.Label); err != nil {
+	if err := checkLabel(index.Label); err != nil {
 		return &Error{0, err}
 	}
 	if index.Counter == 0 {
@@ -114,8 +114,53 @@ func (p *parser) entry() (err error) {
 			return err
 		}
 	}
+	if err := p.logged(&entry); err != nil {
+		return err
+	}
 	p.index.Entries = append(p.index.Entries, entry)
 	return nil
+}
+
+// logged reads what a registry's log says of an entry: all of it, or nothing.
+func (p *parser) logged(entry *Entry) (err error) {
+	count := 0
+	for _, field := range []int{atDigest, atBy, atTime, atLeaf} {
+		if p.Has(field) {
+			count++
+		}
+	}
+	switch {
+	case count == 0 && !p.Has(atYanked):
+		return nil
+	case count < 4:
+		return p.errorf("expected digest, by, time and leaf together")
+	}
+	logged := &Logged{By: p.Keep(p.Str(atBy)), Leaf: p.Int(atLeaf)}
+	if logged.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
+		return &Error{p.Line(), err}
+	}
+	text := string(p.Str(atTime))
+	if logged.Time, err = time.Parse(timeForm, text); err != nil || logged.Time.Format(timeForm) != text {
+		return p.errorf("time is not a time such as %q", timeForm)
+	}
+	if p.Has(atYanked) {
+		if logged.Yanked = p.Int(atYanked); logged.Yanked <= logged.Leaf {
+			return p.errorf("it is yanked before it is published")
+		}
+	}
+	entry.Logged = logged
+	return nil
+}
+
+// checkLabel checks the name of an index: an id, or the name of a registry, "/" and an id.
+func checkLabel(label string) error {
+	if registry, id, ok := strings.Cut(label, "/"); ok && len(label) > portable.MaxID {
+		if err := portable.CheckID(registry); err != nil {
+			return err
+		}
+		return portable.CheckID(id)
+	}
+	return portable.CheckID(label)
 }
 
 func (p *parser) requires(entry *Entry, texts [][]byte) error {
@@ -194,6 +239,15 @@ func Append(dst []byte, x *Index) ([]byte, *Index, error) {
 		}
 		if len(texts) > 0 {
 			encoder.Strs(atRequires, texts)
+		}
+		if l := entry.Logged; l != nil {
+			encoder.Str(atDigest, l.Digest.String())
+			encoder.Str(atBy, l.By)
+			encoder.Str(atTime, l.Time.UTC().Format(timeForm))
+			encoder.Int(atLeaf, l.Leaf)
+			if l.Yanked != 0 {
+				encoder.Int(atYanked, l.Yanked)
+			}
 		}
 		encoder.End()
 	}
