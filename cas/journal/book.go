@@ -47,6 +47,7 @@ type Book[T Total] struct {
 	file  *os.File // nil before the first read
 	at    int64    // bytes of file whose records are in total
 	last  string   // sum of the last record
+	dense int64    // a file of at most this size isn't worth a compact one
 }
 
 // version is the format version that this package writes.
@@ -168,8 +169,10 @@ func (b *Book[T]) commit(all []*change[T]) {
 		}
 		if end.Size == 0 {
 			lines = append([]byte(b.Format+version+"\n"), lines...)
-		} else if end.Size > compactAt {
-			if short := b.compact(); int64(len(short)) < end.Size/2 {
+		} else if end.Size > max(compactAt, b.dense) {
+			// Making the compact book costs as much as reading all of it, so a change seldom tries.
+			short := b.compact()
+			if b.dense = 2 * int64(len(short)); b.dense < end.Size {
 				end.Replace, replaced, lines = true, true, short
 			}
 		}
@@ -269,7 +272,7 @@ func (b *Book[T]) forget() {
 	if b.file != nil {
 		b.file.Close()
 	}
-	b.total, b.file, b.at, b.last = b.Empty(), nil, 0, first
+	b.total, b.file, b.at, b.last, b.dense = b.Empty(), nil, 0, first, 0
 }
 
 // Close closes the file. The book may be used again.

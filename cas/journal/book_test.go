@@ -317,3 +317,55 @@ func TestTakenBack(t *testing.T) {
 		t.Error(n, err)
 	}
 }
+
+// counted counts how often the records of a total are asked for.
+type counted struct {
+	*words
+	made *int
+}
+
+func (c counted) Records() [][]byte {
+	*c.made++
+	return c.words.Records()
+}
+
+// TestCompactsSeldom: a large book without superfluous records is compared with a compact one once, and not at each
+// change. The book of a registry has all of its versions, and each publish would write them all.
+func TestCompactsSeldom(t *testing.T) {
+	made := 0
+	path := filepath.Join(t.TempDir(), "words")
+	b := &Book[counted]{Path: path, Format: "rye words",
+		Empty: func() counted { return counted{&words{map[string]int{}}, &made} }}
+	defer b.Close()
+	add := func(prefix string, count, n int) {
+		must(t, b.Change(t.Context(), func(counted) (all []any, err error) {
+			for i := range count {
+				all = append(all, word{fmt.Sprint(prefix, i), n})
+			}
+			return all, nil
+		}))
+	}
+	add("a", 6_000, 1)
+	for i := range 20 {
+		add(fmt.Sprint("b", i), 1, 1)
+	}
+	if made != 1 {
+		t.Errorf("compact books were made %d times in 20 changes", made)
+	}
+	info, err := os.Stat(path)
+	must(t, err)
+	for n := 2; ; n++ { // superfluous records still end in a compact book
+		add("a", 6_000, n)
+		now, err := os.Stat(path)
+		must(t, err)
+		if now.Size() < 2*info.Size() && n > 2 {
+			break
+		}
+		if n > 6 {
+			t.Fatalf("%d bytes, and no compact book", now.Size())
+		}
+	}
+	if made > 4 || last(t, path)["a7"] < 3 {
+		t.Errorf("%d compact books, %v", made, last(t, path)["a7"])
+	}
+}
