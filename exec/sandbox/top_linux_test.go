@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -193,15 +194,17 @@ func paused(t *testing.T, m *sandbox.Machine, s sandbox.Spec, first, then []stri
 		t.Fatal(err)
 	}
 	defer said.Close()
-	go func() {
+	var other sync.WaitGroup
+	other.Go(func() {
 		defer more.Close()
 		said.Read(make([]byte, 1))
 		meanwhile()
-	}()
+	})
 	var errs bytes.Buffer
 	o, err := m.Run(t.Context(), s, proc.Command{Path: self(t), Dir: s.Write[0], Stdin: in, Stdout: out, Stderr: &errs,
 		Args: slices.Concat([]string{tryWord, "steps"}, first, []string{"await"}, then)})
 	out.Close()
+	other.Wait()
 	if err != nil || o.Exit.Code != 0 {
 		t.Fatalf("%+v, %v, %s", o, err, errs.String())
 	}
