@@ -293,7 +293,7 @@ func inAI(path string) bool { return strings.HasPrefix(path, ".ai/") }
 func Never(name string) bool {
 	switch portable.Fold(name) {
 	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "policy.yaml",
-		"installed.yaml", "signers.yaml", "threads", "trusted_keys", "vendor":
+		"installed.yaml", "logs.policy", "signers.yaml", "threads", "trusted_keys", "vendor":
 		return true
 	}
 	return false

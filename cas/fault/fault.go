@@ -182,7 +182,12 @@ func Of(err error) *Error {
 }
 
 // CodeOf returns the code of an error's fault.
-func CodeOf(err error) Code { return Of(err).Code }
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	return Of(err).Code
+}
 
 // clone returns a copy whose lists and details can be changed.
 func (e *Error) clone() *Error {

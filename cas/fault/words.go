@@ -87,3 +87,8 @@ func Gravest(codes []Code) (worst Code) {
 	}
 	return worst
 }
+
+// Known reports whether a text is one of the codes.
+func Known(c Code) bool {
+	return slices.ContainsFunc(Table(), func(line Line) bool { return line.Code == c })
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/operations"
 	"github.com/rye-build/rye/cmd/rye/prune"
+	"github.com/rye-build/rye/cmd/rye/registries"
 	"github.com/rye-build/rye/cmd/rye/remotes"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/secrets"
@@ -33,6 +34,7 @@ import (
 func commands() []cli.Command {
 	return slices.Concat(demos.Commands(), initcmd.Commands(), cli.Commands(), items.Commands(locks.Relock),
 		trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),
+		registries.Commands(),
 		locks.Commands(), explain.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(),
 		secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(),
 		approvals.Commands(), prune.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())

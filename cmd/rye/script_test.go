@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/ryed/registries"
 	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 )
 
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 		"auth-client": authClient,
 		"mcptest":     func() { os.Exit(mcptest.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
 		"rye-wait":    func() { os.Exit(cli.Run(cli.ThisHost(), append(commands(), waitCommand()), os.Args[1:])) },
+		"ryed":        func() { os.Exit(registries.Main(os.Args)) },
 		"announce":    announceMain,
 		"replay":      replayMain,
 
@@ -79,6 +81,8 @@ func scriptParams() testscript.Params {
 			env.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
+			env.Values[hosting{}] = new(func())
+			env.Setenv("REG", env.WorkDir+"-registry") // where status puts nothing back under a running server
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("PLATFORM", runtime.GOOS+"/"+runtime.GOARCH)
 			env.Setenv("GOCOVERDIR", coverDir())
@@ -92,7 +96,7 @@ func scriptParams() testscript.Params {
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
 			"asked": asked, "calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest,
 			"take": take, "absent": absent, "capture": capture,
-			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap, "pose": pose,
+			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap, "pose": pose, "host": host,
 		},
 	}
 }

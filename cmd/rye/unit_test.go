@@ -445,6 +445,8 @@ func TestSchemas(t *testing.T) {
 	for path, args := range mcpWords(t) {
 		words[path] = args
 	}
+	more, first, second := registryWords(t, home)
+	maps.Copy(words, more)
 	all := commands()
 	slices.SortStableFunc(all, func(a, b cli.Command) int {
 		return cmp.Compare(b2i(b.Path == "store put"), b2i(a.Path == "store put"))
@@ -454,8 +456,14 @@ func TestSchemas(t *testing.T) {
 			continue
 		}
 		h, stdout, _ := testHost("HOME="+home, "LOCALAPPDATA="+home)
-		if c.Path == "auth login" {
+		switch c.Path {
+		case "auth login":
 			h.Stderr = cli.Stream{Writer: new(browser)}
+		case "login":
+			h.Stdin = strings.NewReader(second)
+		case "logout": // ends what login has kept
+		default:
+			h.Environ = append(h.Environ, "RYE_REGISTRY_TOKEN="+first)
 		}
 		args := slices.Concat(strings.Fields(c.Path), []string{"--json"}, words[c.Path])
 		cli.Run(h, commands(), args)

@@ -51,8 +51,8 @@ func sample(t testing.TB) *Lock {
 			requirement(t, "acme/base", "^2.1", index),
 		},
 		Bundles: []Bundle{
-			{"acme/notes", "0.3.0", sum("notes"), project.Source{Where: "../notes"}},
-			{"acme/base", "2.1.4", sum("base"), index},
+			{ID: "acme/notes", Version: "0.3.0", Manifest: sum("notes"), Source: project.Source{Where: "../notes"}},
+			{ID: "acme/base", Version: "2.1.4", Manifest: sum("base"), Source: index},
 		},
 		Pins: []Pin{
 			{Ref: model.Ref{Kind: "tool", ID: "rye/bash/bash"}, Version: "1.0.0", Digest: sum("bash"), From: FromStd,
@@ -556,6 +556,32 @@ func TestCanonical(t *testing.T) {
 		_, want := Append(nil, l)
 		if _, id, err := Canonical(l); err == nil || want == nil || err.Error() != want.Error() || !id.IsZero() {
 			t.Errorf("%s: %v, and not %v", what, err, want)
+		}
+	}
+}
+
+// TestFromRegistry: a bundle from a registry says where its log has it, and no other does.
+func TestFromRegistry(t *testing.T) {
+	from := project.RegistryAt("https://registry.example")
+	l := &Lock{Requires: []project.Requirement{requirement(t, "acme/log", "^3", from)},
+		Bundles: []Bundle{{ID: "acme/log", Version: "3.0.1", Manifest: sum("log"), Source: from,
+			Log: "registry.example/log", Leaf: 17}}}
+	b := encode(t, l)
+	const line = `from: "registry:https://registry.example", log: "registry.example/log", leaf: 17}`
+	if !strings.Contains(string(b), line) {
+		t.Fatalf("%s", b)
+	}
+	read, err := Parse(b)
+	if err != nil || read.Bundles[0] != l.Bundles[0] {
+		t.Errorf("%+v, %v", read, err)
+	}
+	for old, bad := range map[string]string{
+		`, leaf: 17`: "", `, log: "registry.example/log"`: "",
+		line: `from: "../log", log: "registry.example/log", leaf: 17}`,
+		`"registry:https://registry.example", log`: `"registry:https://registry.example/", log`,
+	} {
+		if _, err := Parse([]byte(strings.Replace(string(b), old, bad, 1))); err == nil {
+			t.Errorf("%q is read", bad)
 		}
 	}
 }

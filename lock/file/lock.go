@@ -49,6 +49,8 @@ type Bundle struct {
 	Version  string
 	Manifest cas.Digest // the id of its manifest
 	Source   project.Source
+	Log      string // of a bundle from a registry: the origin of its log, and the number of its entry there
+	Leaf     int64
 }
 
 // A Pin is an item in its locked state.
@@ -223,6 +225,8 @@ var lockSpec = canon.Spec{
 			{Name: "manifest", Max: maxDigest},
 			{Name: "from", Optional: true},
 			{Name: "index", Optional: true},
+			{Name: "log", Optional: true},
+			{Name: "leaf", Type: canon.Int, Optional: true},
 		}},
 		{Name: "pins", Fields: []canon.Field{
 			{Name: "version", Optional: true, Max: maxVersion},
@@ -262,6 +266,7 @@ const (
 
 	requireVersion, requireFrom, requireIndex              = 0, 1, 2
 	bundleVersion, bundleManifest, bundleFrom, bundleIndex = 0, 1, 2, 3
+	bundleLog, bundleLeaf                                  = 4, 5
 	pinVersion, pinDigest, pinTree, pinFrom                = 0, 1, 2, 3
 	pinPath, pinSize, pinMode, pinFiles                    = 4, 5, 6, 7
 	pinSigners, pinFormat, pinInterface, pinGrants         = 8, 9, 10, 11

@@ -181,6 +181,11 @@ func (p *parser) bundle() (err error) {
 		}
 		err = p.errorf("%+q names no %s", bundle.Source.Where, what)
 	}
+	if _, registry := bundle.Source.Registry(); err == nil && (p.Has(bundleLog) != registry ||
+		p.Has(bundleLeaf) != registry) {
+		err = p.errorf("a bundle from a registry has log and leaf, and no other has them")
+	}
+	bundle.Log, bundle.Leaf = p.Keep(p.Str(bundleLog)), p.Int(bundleLeaf)
 	p.lock.Bundles = append(p.lock.Bundles, bundle)
 	return err
 }

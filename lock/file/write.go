@@ -118,6 +118,10 @@ func (e *encoder) write(lock *Lock) {
 		e.Str(bundleVersion, b.Version)
 		e.digest(bundleManifest, b.Manifest)
 		e.source(bundleFrom, bundleIndex, b.Source)
+		if b.Log != "" {
+			e.Str(bundleLog, b.Log)
+			e.Int(bundleLeaf, b.Leaf)
+		}
 		e.End()
 	}
 	pins := sorted(lock.Pins, comparePins)

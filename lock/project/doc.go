@@ -13,7 +13,14 @@
 //	version: "0.1.0"
 //	rye: "0.3.0"
 //
+//	registries:
+//	  "https://registry.example":
+//	    names: ["acme/shared/**"]
+//	    log: "registry.example/log+9c2dabef+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c"
+//	    key: "gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q"
+//
 //	requires:
+//	  acme/shared/log: {version: "^3.0"}
 //	  acme/base: {version: "^2.1", index: "https://bundles.acme.example/index.yaml"}
 //	  acme/deploy: {version: "^1.4", from: "https://bundles.acme.example/deploy-1.4.2.rye"}
 //	  acme/style: {version: "^1.0", from: "git+https://git.acme.example/style.git@main"}
@@ -36,10 +43,13 @@
 //	name       what the project is called: an id by portable.CheckID
 //	version    which version it is, by semver 2.0
 //	rye        the oldest rye that may work on it
+//	registries the address of a registry of bundles → names (globs of the bundles that come from it), log (the key of
+//	           its log) and key (the public key that signs its indexes), all of them as they were when the registry
+//	           was met
 //	requires   the id of a bundle → version (a range by package semver, always there) and where it comes from: from
-//	           or index, one of them; and use, the items of the bundle that are roots, as in
-//	           use: ["tool:acme/notes/**"]; all of them without it; and allow, the rights of a
-//	           plugin's servers by the last segments of their ids, as in
+//	           or index, one of them, or neither for a bundle that the names of one registry cover; and use, the
+//	           items of the bundle that are roots, as in use: ["tool:acme/notes/**"]; all of them without it; and
+//	           allow, the rights of a plugin's servers by the last segments of their ids, as in
 //	           allow: {db: ["files:read:data", "network:db.example.com", "secret:token=DB_TOKEN"]}
 //	packages   where packages of npm and PyPI come from, for tools that name some: the address of a registry, without
 //	           a query, or a directory with files; without it the public one

@@ -23,6 +23,9 @@ func (p *Project) Add(r Requirement) (*Project, error) {
 		if r.Source.Index {
 			from, index = index, from
 		}
+		if _, registry := r.Source.Registry(); registry {
+			from = "" // the names under registries say so
+		}
 		for i, text := range []string{r.Text, from, index} {
 			if n.Drop(requireKeys[i], text == "") {
 				n.Entry(requireKeys[i], requireKeys...).Set(text)

@@ -26,7 +26,7 @@ const (
 
 // The keys of the file and of a requirement, in the order in which new ones are inserted.
 var (
-	order       = []string{"name", "version", "rye", "requires", "packages", "roots"}
+	order       = []string{"name", "version", "rye", "registries", "requires", "packages", "roots"}
 	requireKeys = []string{"version", "from", "index", "use", "allow"}
 )
 
@@ -39,12 +39,13 @@ func Schema() string { return schema }
 
 // A Project is a parsed rye.yaml: immutable, and safe for concurrent use.
 type Project struct {
-	Name     string // may be empty, like the next two
-	Version  string
-	Rye      string // the oldest rye that may use it
-	Requires []Requirement
-	Packages Registries
-	Roots    []Root // empty: all items of the project
+	Name       string // may be empty, like the next two
+	Version    string
+	Rye        string // the oldest rye that may use it
+	Registries []Registry
+	Requires   []Requirement
+	Packages   Registries
+	Roots      []Root // empty: all items of the project
 
 	tree    yamltree.Tree
 	running string
@@ -186,6 +187,11 @@ func (p *Project) read() (err error) {
 	if p.Version, err = readVersion(root, "version"); err != nil {
 		return err
 	}
+	if n := root.Get("registries"); n != nil { // before the requirements, which may need one
+		if err := p.readBundleRegistries(n); err != nil {
+			return err
+		}
+	}
 	if n := root.Get("requires"); n != nil {
 		if err := p.readRequires(n); err != nil {
 			return err
@@ -223,7 +229,7 @@ func (p *Project) readRequires(section *yamltree.Node) error {
 	}
 	folded := make(map[string]string, len(section.Kids))
 	for _, n := range section.Kids {
-		r, err := readRequirement(n)
+		r, err := p.readRequirement(n)
 		if err != nil {
 			return err
 		}
@@ -269,7 +275,7 @@ func (p *Project) readRegistries(section *yamltree.Node) error {
 	return nil
 }
 
-func readRequirement(n *yamltree.Node) (Requirement, error) {
+func (p *Project) readRequirement(n *yamltree.Node) (Requirement, error) {
 	fail := func(n *yamltree.Node, err error) (Requirement, error) { return Requirement{}, n.Errorf("%s", err) }
 	if err := portable.CheckID(n.Key); err != nil {
 		return fail(n, err)
@@ -292,16 +298,23 @@ func readRequirement(n *yamltree.Node) (Requirement, error) {
 	if err != nil {
 		return Requirement{}, err
 	}
-	if (from == "") == (index == "") {
+	if from != "" && index != "" {
 		return Requirement{}, n.Errorf("%q needs exactly one source: from or index", n.Key)
 	}
 	field := "from"
 	if index != "" {
 		field = "index"
 	}
-	source, err := ParseSource(from+index, index != "")
-	if err != nil {
+	var source Source
+	if from+index == "" {
+		if source, err = p.registryOf(n.Key); err != nil {
+			return fail(n, err)
+		}
+	} else if source, err = ParseSource(from+index, index != ""); err != nil {
 		return fail(n.Get(field), err)
+	}
+	if _, ok := source.Registry(); ok && from != "" {
+		return Requirement{}, n.Get(field).Errorf("a registry stands under registries, and not in from")
 	}
 	r, err := NewRequirement(n.Key, versions, source)
 	switch {

@@ -42,7 +42,8 @@ type meaning struct {
 	Name, Version, Rye string
 	Requires           []string
 	Roots              []string
-	NPM, PyPI          string `json:",omitempty"`
+	Registries         []string `json:",omitempty"`
+	NPM, PyPI          string   `json:",omitempty"`
 }
 
 func meant(p *Project) meaning {
@@ -57,6 +58,9 @@ func meant(p *Project) meaning {
 	}
 	for _, r := range p.Roots {
 		m.Roots = append(m.Roots, fmt.Sprintf("%s one=%t", r.Text, r.One))
+	}
+	for _, r := range p.Registries {
+		m.Registries = append(m.Registries, fmt.Sprintf("%s %q %s %s", r.URL, r.Names, r.Log, r.Key))
 	}
 	return m
 }
@@ -509,5 +513,60 @@ func TestHost(t *testing.T) {
 		if got := s.Host(); err != nil || got != want {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
+	}
+}
+
+// TestRegistries: which registry a bundle comes from, and what edits make of the section.
+func TestRegistries(t *testing.T) {
+	b, err := os.ReadFile("testdata/good/registries.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Parse(b, "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := p.Registries[0]
+	if len(p.RegistriesOf("acme/x/y")) != 1 || p.RegistriesOf("other/x") != nil || p.RegistriesOf("acmes/x") != nil {
+		t.Errorf("%+v", p.Registries)
+	}
+	base, _ := p.Requirement("acme/base")
+	if url, ok := base.Source.Registry(); !ok || url != first.URL || base.Source.Host() != "registry.example" ||
+		!base.Source.Remote() || !base.Source.Pinned() {
+		t.Errorf("%+v", base.Source)
+	}
+	second := first
+	second.URL, second.Names = "https://second.example:8443/rye", []string{"other/**"}
+	next, err := p.AddRegistry(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Names = []string{"acme/**", "more/*"}
+	if next, err = next.AddRegistry(first); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRequirement("more/x", "^2", RegistryAt(first.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next, err = next.Add(r); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(next.RegistriesOf("more/x")) + len(next.RegistriesOf("other/x")); got != 2 {
+		t.Errorf("%d registries", got)
+	}
+	if more, _ := next.Requirement("more/x"); more.Source != RegistryAt(first.URL) {
+		t.Errorf("%+v", more)
+	}
+	if text := string(next.Format()); strings.Contains(text, "registry:") ||
+		strings.Count(text, "https://registry.example") != 1 {
+		t.Errorf("%s", text)
+	}
+	if _, err := p.AddRegistry(Registry{URL: "https://third.example/", Names: []string{"x/**"}, Log: first.Log,
+		Key: first.Key}); err == nil {
+		t.Error("an address with a slash at its end was written")
+	}
+	if _, ok := (Source{Index: true, Where: "registry:https://x.example"}).Registry(); ok {
+		t.Error("an index is a registry")
 	}
 }

@@ -29,7 +29,9 @@ func (s Source) Remote() bool { return strings.Contains(s.Where, "://") }
 // own. It is empty for a path.
 func (s Source) Host() string {
 	where := s.Where
-	if g, ok := s.Git(); ok {
+	if registry, ok := s.Registry(); ok {
+		where = registry
+	} else if g, ok := s.Git(); ok {
 		where = g.Address
 	} else if r, ok := s.OCI(); ok && r.Dir == "" {
 		where = "https://" + r.Host
@@ -68,6 +70,8 @@ func ParseSource(where string, index bool) (Source, error) {
 		reason = "empty"
 	case len(where) > maxSource:
 		reason = fmt.Sprintf("longer than %d bytes", maxSource)
+	case strings.HasPrefix(where, registryPrefix) && !index:
+		reason = badRegistry(strings.TrimPrefix(where, registryPrefix))
 	case strings.HasPrefix(where, gitPrefix) && index:
 		reason = "a repository holds a bundle, not an index"
 	case strings.HasPrefix(where, gitPrefix):

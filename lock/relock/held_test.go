@@ -54,6 +54,10 @@ func (b *branch) Manifest(_ context.Context, id, version string) (cas.Digest, pr
 	return newManifest, project.Source{Where: "git+https://git.acme.example/" + id + "@" + newCommit}, nil
 }
 
+func (b *branch) Logged(context.Context, string, string, project.Source) (string, int64, error) {
+	return "", 0, nil
+}
+
 func (b *branch) Requires(_ context.Context, want file.Bundle) ([]manifest.Require, error) {
 	if needs := b.needs[want.ID+"@"+want.Version]; needs != "" {
 		return []manifest.Require{{BundleID: "acme/util", Version: needs}}, nil

@@ -46,6 +46,9 @@ type Sources interface {
 	resolve.Sources
 	// Manifest returns the manifest of a version, and its source.
 	Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error)
+	// Logged returns the log of a registry that has a version from this source, and the number of its entry there; ""
+	// for other sources.
+	Logged(ctx context.Context, id, version string, from project.Source) (log string, leaf int64, err error)
 	// Requires returns a bundle's requirements, from the store if possible.
 	Requires(ctx context.Context, want file.Bundle) ([]manifest.Require, error)
 	// Bring brings a bundle into the store, complete and verified. below are the spaces of the bundles that it
@@ -274,7 +277,11 @@ func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, file.Bundle{ID: bundle.ID, Version: bundle.Version, Manifest: id, Source: from})
+		locked := file.Bundle{ID: bundle.ID, Version: bundle.Version, Manifest: id, Source: from}
+		if locked.Log, locked.Leaf, err = r.Sources.Logged(ctx, bundle.ID, bundle.Version, from); err != nil {
+			return nil, err
+		}
+		out = append(out, locked)
 	}
 	return out, nil
 }
@@ -322,8 +329,15 @@ func (r *Request) placed() bool {
 	}
 	return !slices.ContainsFunc(r.Old.Bundles, func(b file.Bundle) bool {
 		from, ok := named[b.ID]
-		return ok && !from.Allows(b.Source) || !ok && !indexes[b.Source]
+		return ok && !from.Allows(b.Source) || !ok && !indexes[b.Source] && !r.fromRegistry(b)
 	})
+}
+
+// fromRegistry reports whether a bundle comes from the registry whose names cover it.
+func (r *Request) fromRegistry(b file.Bundle) bool {
+	url, ok := b.Source.Registry()
+	all := r.Project.RegistriesOf(b.ID)
+	return ok && len(all) == 1 && all[0].URL == url
 }
 
 // bring brings the bundles, dependencies first, and returns their spaces in the order of ids.

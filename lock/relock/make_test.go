@@ -37,6 +37,10 @@ func (s stock) Manifest(_ context.Context, id, _ string) (cas.Digest, project.So
 	return s.ids[file.System+id], shelf, nil
 }
 
+func (s stock) Logged(context.Context, string, string, project.Source) (string, int64, error) {
+	return "", 0, nil
+}
+
 func (s stock) Requires(ctx context.Context, want file.Bundle) ([]manifest.Require, error) {
 	b, err := s.Bring(ctx, want, nil)
 	if err != nil {

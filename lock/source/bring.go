@@ -71,7 +71,7 @@ func (c *carrier) bring(ctx context.Context) (*bundle.Bundle, error) {
 			return nil, err
 		}
 	}
-	if c.want.Source.Remote() && !c.want.Source.Index {
+	if _, listed := c.want.Source.Registry(); c.want.Source.Remote() && !c.want.Source.Index && !listed {
 		err = c.keep(ctx, archiveRef(c.want.Source.Where), cas.ID{Kind: cas.Document, Digest: opened.ID})
 	}
 	return opened, err
@@ -146,6 +146,9 @@ func (c *carrier) fits(list *manifest.FileList) error {
 			return Mismatch(m[0], m[1], m[2])
 		}
 	}
+	if url, ok := c.want.Source.Registry(); ok {
+		return c.fitsRegistry(list, url)
+	}
 	if !c.want.Source.Index {
 		return nil
 	}
@@ -195,6 +198,9 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 			err = c.unsigned(ctx, p)
 		}
 		return err
+	}
+	if url, ok := src.Registry(); ok {
+		return c.fromRegistry(ctx, url)
 	}
 	switch {
 	case image:

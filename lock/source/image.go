@@ -18,7 +18,7 @@ import (
 
 // registry opens the repository or the layout of a reference, once.
 func (s *Sources) registry(ctx context.Context, ref oci.Reference) (*oci.Place, error) {
-	return s.registries.get(ctx, ref.Repository(), func() (*oci.Place, error) {
+	return s.places.get(ctx, ref.Repository(), func() (*oci.Place, error) {
 		o := s.o.OCI
 		o.Progress = s.o.Progress
 		if ref.Dir != "" {

@@ -17,6 +17,16 @@ func (s *Sources) Requires(ctx context.Context, want file.Bundle) ([]manifest.Re
 	fail := func(err error) ([]manifest.Require, error) {
 		return nil, inSource(want.ID, want.Version, want.Source.Where, err)
 	}
+	if url, ok := want.Source.Registry(); ok {
+		entry, err := s.registryEntry(ctx, want.ID, want.Version, url)
+		switch {
+		case err != nil:
+			return nil, err
+		case entry.Manifest != want.Manifest:
+			return fail(Mismatch("manifest", want.Manifest.String(), entry.Manifest.String()))
+		}
+		return requiresIn(entry), nil
+	}
 	if !want.Source.Index {
 		b, err := s.head(ctx, want.ID, want.Source)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +20,10 @@ import (
 	"github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/lock/resolve"
 	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/tlog"
 )
 
 // A Fetcher gets the content of an https address, and its announced size (-1: unknown), as *web.Client does. More
@@ -33,15 +36,19 @@ type Fetcher interface {
 type Options struct {
 	Dir      string // the directory of rye.yaml, an absolute path
 	Requires []project.Requirement
-	Fetch    Fetcher     // nil: offline
-	Git      *git.Client // nil: offline for git repositories
-	OCI      oci.Options // without a Transport: offline for registries
-	Spool    string      // a directory for downloaded layers that aren't used yet
-	Store    install.Store
-	Verify   bundle.VerifyOptions // how each bundle is verified; Below is Bring's
-	Journal  *rollback.Journal
-	Now      func() time.Time
-	Progress func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
+	// Registries are the registries of bundles, with the policies of witnesses that hold for their logs.
+	Registries []project.Registry
+	Witnesses  []*tlog.Policy
+	Locked     func(id string) string // the locked version of a bundle, or ""; may be nil
+	Fetch      Fetcher                // nil: offline
+	Git        *git.Client            // nil: offline for git repositories
+	OCI        oci.Options            // without a Transport: offline for registries
+	Spool      string                 // a directory for downloaded layers that aren't used yet
+	Store      install.Store
+	Verify     bundle.VerifyOptions // how each bundle is verified; Below is Bring's
+	Journal    *rollback.Journal
+	Now        func() time.Time
+	Progress   func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
 }
 
 // Sources are the sources of a project. They are safe for concurrent use. Close them when no goroutine uses them any
@@ -56,9 +63,13 @@ type Sources struct {
 	tips    memo[string, string]      // commits of revisions, and digests of tags
 	commits memo[string, *git.Commit] // by the texts of their sources
 
-	registries memo[string, *oci.Place]
-	tags       memo[string, []string]       // of a repository
-	images     memo[string, *remote.Remote] // by references with digests
+	views    memo[string, *registry.View]    // of the logs of registries, by address
+	listings memo[registryKey, *index.Index] // of bundles in registries
+	proofs   memo[headKey, *tlog.Proof]
+
+	places memo[string, *oci.Place]
+	tags   memo[string, []string]       // of a repository
+	images memo[string, *remote.Remote] // by references with digests
 }
 
 type headKey struct{ id, where string }
@@ -97,6 +108,9 @@ func (s *Sources) Versions(ctx context.Context, id string) ([]resolve.Candidate,
 	}
 	if ref, many := manyImages(src); many {
 		return s.tagged(ctx, id, ref)
+	}
+	if url, ok := src.Registry(); ok {
+		return s.registered(ctx, id, url)
 	}
 	if !src.Index {
 		b, err := s.head(ctx, id, src)
@@ -158,6 +172,12 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 			return cas.Digest{}, src, err
 		}
 		src, digest = at, b.ID
+	} else if url, ok := src.Registry(); ok {
+		entry, err := s.proven(ctx, id, version, url)
+		if err != nil {
+			return cas.Digest{}, src, err
+		}
+		digest = entry.Manifest
 	} else if src.Index {
 		x, err := s.index(ctx, src.Where)
 		if err != nil {
@@ -203,11 +223,16 @@ func (s *Sources) of(ctx context.Context, id string) (project.Source, error) {
 		}
 		listed = append(listed, idsOf(x)...)
 	}
+	for i := range s.o.Registries {
+		if r := &s.o.Registries[i]; r.Has(id) {
+			found = append(found, project.RegistryAt(r.URL).Where)
+		}
+	}
 	switch len(found) {
 	case 0:
 		return project.Source{}, notListed(id, "", s.listing, listed)
 	case 1:
-		return project.Source{Index: true, Where: found[0]}, nil
+		return project.Source{Index: !strings.HasPrefix(found[0], "registry:"), Where: found[0]}, nil
 	}
 	return project.Source{}, ambiguous(id, found)
 }

@@ -83,6 +83,11 @@ func (p *present) Manifest(context.Context, string, string) (cas.Digest, ryeyaml
 	return cas.Digest{}, ryeyaml.Source{}, ErrElsewhere
 }
 
+// Logged implements relock.Sources.
+func (p *present) Logged(context.Context, string, string, ryeyaml.Source) (string, int64, error) {
+	return "", 0, ErrElsewhere
+}
+
 // Requires implements relock.Sources.
 func (p *present) Requires(ctx context.Context, want lockfile.Bundle) ([]manifest.Require, error) {
 	b, err := p.read(ctx, want)

@@ -206,6 +206,19 @@ func (l *Lock) connect(store install.Store) (err error) {
 				l.Progress(n)
 			}
 		},
+		Registries: l.Yaml.Registries, Locked: func(id string) string {
+			if l.Old != nil {
+				if b := l.Old.Bundle(id); b != nil {
+					return b.Version
+				}
+			}
+			return ""
+		},
+	}
+	if len(options.Registries) > 0 {
+		if options.Witnesses, err = l.witnesses(); err != nil {
+			return err
+		}
 	}
 	if !l.Offline {
 		// The project or an index chose the other addresses; the user's policy lists those inside this network that

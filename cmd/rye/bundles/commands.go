@@ -101,7 +101,7 @@ func Commands() []cli.Command {
 				"counter of the index; without a change, nothing is written. A project accepts an index if its policy lets the key sign index:NAME. The " +
 				"signatures of the bundles are still required.\n\nExamples:\n\n    rye bundle index dist --name acme/bundles\n" +
 				"    rye bundle index dist --expires 2027-01-31 --key release",
-			Aka: []string{"bundle publish", "publish", "index"},
+			Aka: []string{"bundle publish", "index"},
 			New: func() cli.Runner { return new(bundleIndexRun) }, Schema: "bundle-index/1", Output: bundleIndexed{},
 		},
 		{

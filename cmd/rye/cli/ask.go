@@ -78,7 +78,7 @@ func (a *App) Agrees(ctx context.Context, question string) (bool, error) {
 func (a *App) Ask(ctx context.Context, question, answers string) (string, error) {
 	if !a.CanAsk() {
 		return "", fault.New(fault.Approval, "can't ask without a terminal: %s",
-			question).Try("rye --yes " + JoinArgs(a.Args))
+			question).Try(program.Name + " --yes " + JoinArgs(a.Args))
 	}
 	a.Term.Prompt("%s %s ", question, answers)
 	return a.line(ctx)
@@ -98,16 +98,16 @@ func (a *App) With(flags ...string) string {
 			return assigns && strings.HasPrefix(arg, name+"=")
 		})
 	}
-	return "rye " + JoinArgs(slices.Concat(before, flags, a.Args[end:]))
+	return program.Name + " " + JoinArgs(slices.Concat(before, flags, a.Args[end:]))
 }
 
 // Online returns the command line without what makes it work offline.
 func (a *App) Online() string {
 	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "--offline" })
 	if len(args) == len(a.Args) {
-		return EnvOffline + "=0 rye " + JoinArgs(args)
+		return EnvOffline + "=0 " + program.Name + " " + JoinArgs(args)
 	}
-	return "rye " + JoinArgs(args)
+	return program.Name + " " + JoinArgs(args)
 }
 
 // line reads one line of the terminal, trimmed and in lower case. It reads byte by byte, because further lines that

@@ -215,8 +215,8 @@ func pathOf(node *kong.Node) string {
 // table.
 func NewGrammar(globals *Globals, cmds []Command) *kong.Kong {
 	options := []kong.Option{
-		kong.Name("rye"),
-		kong.Description("A package manager and build tool for what AI agents run."),
+		kong.Name(program.Name),
+		kong.Description(program.About),
 		kong.NoDefaultHelp(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: helpWidth}),
 		kong.Writers(new(bytes.Buffer), new(bytes.Buffer)),

@@ -66,6 +66,7 @@ func variables() []variableLine {
 		{EnvTrust, "the id (blake3:…) of the project's policy.yaml, to use instead of your own policy"},
 		{EnvKey, "the private key (PEM) to sign with, unless --key is given"},
 		{EnvPassphrase, "the passphrase of private keys, instead of a question"},
+		{"RYE_REGISTRY_TOKEN", "the token for a registry of bundles, instead of that of rye login"},
 		{"USER_SPACE", "the directory whose .ai is the user space; default: the home directory"},
 		{"SOURCE_DATE_EPOCH", "the time to write, in seconds since 1970, instead of the current time"},
 		{"NO_COLOR", "disable colour"},
@@ -102,11 +103,11 @@ func (h *helpRun) Run(_ context.Context, app *App) (Answer, error) {
 			topics = append(topics, c.Path)
 		}
 		topic := strings.Join(h.Words, " ")
-		f := fault.New(fault.NotFound, "no help for %q", topic).Try("rye help")
+		f := fault.New(fault.NotFound, "no help for %q", topic).Try(program.Name + " help")
 		if path, ok := aka(app.Commands, topic); ok {
-			f.Hint = []string{"rye help " + path}
+			f.Hint = []string{program.Name + " help " + path}
 		} else if meant := suggest.Names(topic, topics); len(meant) > 0 {
-			f.Hint = []string{"rye help " + meant[0]}
+			f.Hint = []string{program.Name + " help " + meant[0]}
 		}
 		return nil, f
 	}
@@ -131,22 +132,18 @@ func helpOf(cmds []Command, kctx *kong.Context) helpAnswer {
 		ans.Page = frontPage(cmds, flags)
 	}
 	// A group that is also a command runs without a subcommand.
-	if path, _, group := strings.Cut(strings.TrimPrefix(ans.Page, "Usage: rye "), " <command>"); group &&
+	if path, _, group := strings.Cut(strings.TrimPrefix(ans.Page, "Usage: "+program.Name+" "), " <command>"); group &&
 		slices.ContainsFunc(cmds, func(c Command) bool { return c.Path == path && c.New != nil }) {
 		ans.Page = strings.Replace(ans.Page, "<command>", "[<command>]", 1)
 	}
 	return ans
 }
 
-// daily lists the commands that the front page explains, in the order in which a new project needs them.
-var daily = []string{"init", "new", "check", "sign", "add", "lock", "exec", "diff", "verify", "docs"}
-
 // frontPage fits on one screen: the daily commands, the names of the others by group, and the global flags.
 func frontPage(cmds []Command, flags string) string {
 	var text strings.Builder
-	text.WriteString(
-		"Usage: rye <command> [flags]\n\nA package manager and build tool for what AI agents run.\n\nEvery day:\n")
-	for _, path := range daily {
+	fmt.Fprintf(&text, "Usage: %s <command> [flags]\n\n%s\n\nEvery day:\n", program.Name, program.About)
+	for _, path := range program.Daily {
 		c, _ := find(cmds, path)
 		fmt.Fprintf(&text, "  %-9s %s\n", path, c.Help)
 	}
@@ -154,7 +151,7 @@ func frontPage(cmds []Command, flags string) string {
 	group := ""
 	for _, c := range cmds {
 		switch {
-		case c.Hidden || strings.Contains(c.Path, " ") || slices.Contains(daily, c.Path):
+		case c.Hidden || strings.Contains(c.Path, " ") || slices.Contains(program.Daily, c.Path):
 		case c.Group == group:
 			fmt.Fprintf(&text, ", %s", c.Path)
 		default:
@@ -167,7 +164,8 @@ func frontPage(cmds []Command, flags string) string {
 	}
 	return text.String() + "\n\nGlobal flags:\n" + flags +
 		"\nExit status: 0 done, 1 no or failed, 2 wrong usage, 3 not found, 4 refused, 130 interrupted.\n" +
-		"See also: rye help COMMAND, rye help commands, rye help errors, rye help environment\n"
+		strings.ReplaceAll("See also: rye help COMMAND, rye help commands, rye help errors, rye help environment\n",
+			"rye ", program.Name+" ")
 }
 
 // commandsPage lists every command under its group.

@@ -22,9 +22,9 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 		node = s
 	}
 	path := pathOf(node)
-	name := strings.TrimSpace("rye " + path)
+	name := strings.TrimSpace(program.Name + " " + path)
 	text := bad.Unwrap().Error()
-	failure := fault.New(fault.Validation, "%s", text).Try(strings.TrimSpace("rye help " + path))
+	failure := fault.New(fault.Validation, "%s", text).Try(strings.TrimSpace(program.Name + " help " + path))
 	if word, ok := offender(text, "unexpected argument "); ok {
 		failure.On("argument", word).Text = fmt.Sprintf("%q is one argument too many for %q", word, name)
 		switch {
@@ -61,7 +61,7 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 	} else if len(node.Children) > 0 && strings.HasPrefix(text, "expected ") {
 		failure.Text = fmt.Sprintf("%q needs a command", name)
 		for _, c := range node.Children {
-			if !c.Hidden && (node.Parent != nil || slices.Contains(daily, c.Name)) {
+			if !c.Hidden && (node.Parent != nil || slices.Contains(program.Daily, c.Name)) {
 				failure.Because(fmt.Sprintf("%-12s %s", c.Name, c.Help))
 			}
 		}
@@ -111,7 +111,7 @@ func meant(f *fault.Error, args []string, word string, guesses []string) {
 	if len(guesses) == 1 && i >= 0 {
 		line := quoteArgs(args)
 		line[i] = guesses[0] + strings.TrimPrefix(line[i], fault.Quote(word))
-		f.Hint = []string{"rye " + strings.Join(line, " ")}
+		f.Hint = []string{program.Name + " " + strings.Join(line, " ")}
 	}
 }
 

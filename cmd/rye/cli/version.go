@@ -97,7 +97,7 @@ func versionOf(info *debug.BuildInfo, linked string) versionAnswer {
 }
 
 func (v versionAnswer) Text(term *Terminal) {
-	term.Printf("rye %s\n", v.Version)
+	term.Printf("%s %s\n", program.Name, v.Version)
 	if v.Commit != "" {
 		commit := v.Commit[:min(12, len(v.Commit))]
 		if v.Time != "" {

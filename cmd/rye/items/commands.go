@@ -32,7 +32,7 @@ func Commands(lock func(context.Context, *cli.App) (bool, error)) []cli.Command 
 			More: "It also shows items that may not be used, and says so. --source prints the file, --body only the text of a directive or of knowledge. " +
 				"On a terminal, control characters are escaped; otherwise the bytes are exact.\n\nExamples:\n\n    rye show tool:acme/fetch\n" +
 				"    rye show directive:acme/review --body\n    rye show tool:acme/fetch --source > fetch.py\n    rye show .ai/tools/acme/fetch.py --json",
-			Aka: []string{"info", "inspect", "view"},
+			Aka: []string{"inspect", "view"},
 			New: func() cli.Runner { return new(showRun) }, Schema: "show/1", Output: &ShowAnswer{},
 		},
 		{

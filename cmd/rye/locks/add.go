@@ -38,14 +38,15 @@ import (
 // This file has the commands that edit rye.yaml or the versions in use: add, remove, update and outdated.
 
 type addRun struct {
-	Name   string   `arg:"" help:"Bundle's id, ID@RANGE, archive, directory or address, or an item's ref."`
-	What   string   `arg:"" optional:"" help:"What a host or server offers; without it that is listed."`
-	All    bool     `help:"Add all skills of an MCP server."`
-	As     string   `default:"skills" placeholder:"CATEGORY" help:"Category of skills' items (default: skills)."`
-	From   string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL, git+https: or oci:// repository of this bundle."`
-	Index  string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
-	Sign   []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`
-	Strict bool     `help:"Refuse an unsigned plugin with parts that break a rule."`
+	Name     string   `arg:"" help:"Bundle's id, ID@RANGE, archive, directory or address, or an item's ref."`
+	What     string   `arg:"" optional:"" help:"What a host or server offers; without it that is listed."`
+	All      bool     `help:"Add all skills of an MCP server."`
+	As       string   `default:"skills" placeholder:"CATEGORY" help:"Category of skills' items (default: skills)."`
+	From     string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL, git+https: or oci:// repository of this bundle."`
+	Index    string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
+	Registry string   `placeholder:"URL" help:"Registry of the bundle; rye.yaml keeps its keys."`
+	Sign     []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`
+	Strict   bool     `help:"Refuse an unsigned plugin with parts that break a rule."`
 	allowFlags
 	changeFlags
 	trusts.KeyFlag
@@ -137,6 +138,11 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return c.item(ctx, lock)
 	}
 	id, versions, hasRange := strings.Cut(c.Name, "@")
+	if c.Registry != "" {
+		if err := c.meetRegistry(ctx, lock, id); err != nil {
+			return nil, err
+		}
+	}
 	src, err := c.source(lock, id)
 	if err != nil {
 		return nil, err
@@ -188,13 +194,6 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return ans, err
 	}
 	return ans, nil
-}
-
-// otherPlugin is the error for a plugin with the name of one that rye.yaml has from another source.
-func otherPlugin(id string, old, src ryeyaml.Source) error {
-	return fault.New(fault.Conflict, "the project has another plugin %q, from %q", id, old.Where).On("bundle", id).
-		On("source", old.Where).Because("two plugins with one name can't be used together").
-		Try(fault.Command("rye remove", id), fault.Command("rye add", id, "--from", src.Where))
 }
 
 // require adds a requirement and locks it.
@@ -272,11 +271,10 @@ func (c *addRun) source(lock *paths.Lock, id string) (ryeyaml.Source, error) {
 	switch {
 	case c.From != "" && c.Index != "":
 		return old.Source, fault.New(fault.Validation, "--from and --index can't be combined: a bundle has one source")
-	case c.From == "" && c.Index == "" && known:
+	case c.From == "" && c.Index == "" && c.Registry == "" && known:
 		return old.Source, nil
 	case c.From == "" && c.Index == "":
-		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index",
-			id).Try("rye docs sources")
+		return inRegistry(lock, id)
 	}
 	src, err := parseSource(lock, c.From+c.Index, c.Index != "")
 	if host := cmp.Or(c.host, src.Host()); host != "" {

@@ -36,7 +36,6 @@ func Commands() []cli.Command {
 				"Examples:\n\n" +
 				"    rye auth login acme-mcp https://mcp.acme.example/mcp\n" +
 				"    rye auth login acme-mcp https://mcp.acme.example/mcp --scope read",
-			Aka: []string{"login"},
 			New: func() cli.Runner { return new(authLoginRun) }, Schema: "auth-login/1", Output: authAnswer{},
 		},
 		{
@@ -55,7 +54,7 @@ func Commands() []cli.Command {
 				"revoke it there too.\n\n" +
 				"Examples:\n\n" +
 				"    rye auth remove OPENAI_API_KEY",
-			Aka: []string{"logout", "auth delete", "auth logout"},
+			Aka: []string{"auth delete", "auth logout"},
 			New: func() cli.Runner { return new(authRmRun) }, Schema: "auth-rm/1", Output: authAnswer{},
 		},
 	}

@@ -41,7 +41,7 @@ func Commands() []cli.Command {
 				"Examples:\n\n" +
 				"    rye key show\n" +
 				"    rye key show release --json",
-			Aka: []string{"key fingerprint", "key info", "whoami"},
+			Aka: []string{"key fingerprint", "key info"},
 			New: func() cli.Runner { return new(keyShowRun) }, Schema: "key-show/1", Output: keyShowAnswer{},
 		},
 		{

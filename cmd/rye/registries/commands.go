@@ -1,0 +1,83 @@
+package registries
+
+import "github.com/rye-build/rye/cmd/rye/cli"
+
+// Commands lists the commands of this package, in the order in which the help shows them.
+func Commands() []cli.Command {
+	return []cli.Command{
+		{
+			Path: "publish", Quiet: true, Group: "exchange", Help: "Publish a bundle at a registry.",
+			More: "It writes the bundle's archive, verifies it as the registry will, shows what would be sent, and asks " +
+				"(--yes in a pipeline). A version never changes: publish the next one instead, or yank this one. The " +
+				"account must own the namespace, the first segment of the id (rye owner claim). See rye docs " +
+				"registry.\n\nExamples:\n\n" +
+				"    rye publish --registry https://registry.example.com\n" +
+				"    rye publish acme/base --dry-run\n" +
+				"    rye --yes publish acme-base-1.2.0.tar.zst",
+			Aka: []string{"upload"},
+			New: func() cli.Runner { return new(publishRun) }, Schema: "publish/1", Output: published{},
+		},
+		{
+			Path: "yank", Quiet: true, Group: "exchange", Help: "Withdraw a version from new locks.",
+			More: "No lock takes the version anew. Locks that have it still fetch it, so nothing that runs breaks.\n\n" +
+				"Examples:\n\n    rye yank acme/base@1.2.0",
+			Aka: []string{"deprecate", "retract"},
+			New: func() cli.Runner { return new(yankRun) }, Schema: "yank/1", Output: withdrawn{},
+		},
+		{
+			Path: "unpublish", Quiet: true, Group: "exchange", Help: "Remove a version within a day.",
+			More: "Within 24 hours, and if no other published bundle requires it, the registry removes the archive. The " +
+				"version's number is never given again, and the log keeps that it was there. Later, yank it.\n\n" +
+				"Examples:\n\n    rye unpublish acme/base@1.2.0",
+			New: func() cli.Runner { return new(unpublishRun) }, Schema: "unpublish/1", Output: withdrawn{},
+		},
+		{Path: "owner", Group: "exchange", Help: "Manage who publishes in a namespace."},
+		{
+			Path: "owner claim", Group: "exchange", Help: "Become the owner of a namespace.",
+			More: "A name that is easily mistaken for one of another owner is refused.\n\n" +
+				"Examples:\n\n    rye owner claim acme --registry https://registry.example.com",
+			New: func() cli.Runner { return new(ownerClaimRun) }, Schema: "owner-claim/1", Output: ownersAnswer{},
+		},
+		{
+			Path: "owner list", Group: "exchange", Help: "List the owners of a namespace.",
+			More: "Examples:\n\n    rye owner list acme",
+			New:  func() cli.Runner { return new(ownerListRun) }, Schema: "owner-list/1", Output: ownersAnswer{},
+		},
+		{
+			Path: "owner add", Group: "exchange", Help: "Add an account to a namespace's owners.",
+			More: "Examples:\n\n    rye owner add acme grace",
+			New:  func() cli.Runner { return new(ownerAddRun) }, Schema: "owner-add/1", Output: ownersAnswer{},
+		},
+		{
+			Path: "owner remove", Group: "exchange", Help: "Remove an account from a namespace's owners.",
+			More: "A namespace keeps one owner.\n\nExamples:\n\n    rye owner remove acme grace",
+			New:  func() cli.Runner { return new(ownerRemoveRun) }, Schema: "owner-remove/1", Output: ownersAnswer{},
+		},
+		{
+			Path: "info", Group: "exchange", Help: "Show a bundle's versions and owners at a registry.",
+			More: "It shows the registry's word. What a lock believes is proven by the registry's log.\n\n" +
+				"Examples:\n\n    rye info acme/base",
+			Aka: []string{"versions"},
+			New: func() cli.Runner { return new(infoRun) }, Schema: "info/1", Output: infoAnswer{},
+		},
+		{
+			Path: "login", Quiet: true, Group: "exchange", Help: "Keep a token for a registry.",
+			More: "It reads a token of an account from standard input, or asks for it on a terminal, asks the registry " +
+				"whether it is valid, and keeps it where secrets are (rye docs secrets). A pipeline sets " +
+				"RYE_REGISTRY_TOKEN instead.\n\nExamples:\n\n" +
+				"    rye login https://registry.example.com\n" +
+				"    rye login https://registry.example.com < token.txt",
+			New: func() cli.Runner { return new(loginRun) }, Schema: "login/1", Output: loggedIn{},
+		},
+		{
+			Path: "logout", Quiet: true, Group: "exchange", Help: "End a token and forget it.",
+			More: "Examples:\n\n    rye logout https://registry.example.com",
+			New:  func() cli.Runner { return new(logoutRun) }, Schema: "logout/1", Output: loggedOut{},
+		},
+		{
+			Path: "whoami", Group: "exchange", Help: "Show the account of a registry's token.",
+			More: "Examples:\n\n    rye whoami --registry https://registry.example.com",
+			New:  func() cli.Runner { return new(whoamiRun) }, Schema: "whoami/1", Output: loggedIn{},
+		},
+	}
+}

@@ -1,0 +1,77 @@
+package registries
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/lock/registry"
+)
+
+type ownerListRun struct {
+	Name string `arg:"" name:"namespace" help:"First segment of bundle ids, such as acme."`
+	registryFlag
+}
+
+type ownerClaimRun struct{ ownerListRun }
+
+type ownerAddRun struct {
+	ownerListRun
+	Account string `arg:"" help:"Account of the registry."`
+}
+
+type ownerRemoveRun struct{ ownerAddRun }
+
+type ownersAnswer struct {
+	Registry string `json:"registry"`
+	registry.Space
+}
+
+// Text implements cli.Answer.
+func (o ownersAnswer) Text(t *cli.Terminal) {
+	for _, owner := range o.Owners {
+		t.Printf("%s\n", owner)
+	}
+}
+
+// Run implements cli.Runner.
+func (c *ownerListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	return c.do(ctx, app, false, func(s *registry.Session) (*registry.Space, error) { return s.Space(ctx, c.Name) })
+}
+
+// Run implements cli.Runner.
+func (c *ownerClaimRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	return c.do(ctx, app, true, func(s *registry.Session) (*registry.Space, error) { return s.Claim(ctx, c.Name) })
+}
+
+// Run implements cli.Runner.
+func (c *ownerAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	return c.set(ctx, app, true)
+}
+
+// Run implements cli.Runner.
+func (c *ownerRemoveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	return c.set(ctx, app, false)
+}
+
+func (c *ownerAddRun) set(ctx context.Context, app *cli.App, add bool) (cli.Answer, error) {
+	return c.do(ctx, app, true, func(s *registry.Session) (*registry.Space, error) {
+		return s.SetOwner(ctx, c.Name, registry.OwnerChange{Account: c.Account, Add: add})
+	})
+}
+
+func (c *ownerListRun) do(ctx context.Context, app *cli.App, token bool,
+	ask func(*registry.Session) (*registry.Space, error)) (cli.Answer, error) {
+	at, err := c.at(app, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	session, err := open(ctx, app, at, token)
+	if err != nil {
+		return nil, err
+	}
+	space, err := ask(session)
+	if err != nil {
+		return nil, err
+	}
+	return ownersAnswer{at, *space}, nil
+}

@@ -1,0 +1,121 @@
+package registries
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/lock/web"
+)
+
+// registryFlag names a registry.
+type registryFlag struct {
+	Registry string `placeholder:"URL" help:"Registry; default: the one of rye.yaml."`
+}
+
+// at returns the address of the registry for a bundle: that of the flag, or the one whose names in rye.yaml cover the
+// bundle. Without an id it is the only one there.
+func (f *registryFlag) at(app *cli.App, id string) (string, error) {
+	if f.Registry != "" {
+		return address(f.Registry)
+	}
+	workspace, err := paths.OpenWorkspace(app)
+	if err != nil {
+		return "", err
+	}
+	defer workspace.Close()
+	lock, err := workspace.OpenLock(false)
+	if err != nil && fault.CodeOf(err) != fault.NotFound {
+		return "", err
+	}
+	var all []string
+	if lock != nil {
+		for i := range lock.Yaml.Registries {
+			if r := &lock.Yaml.Registries[i]; id == "" || r.Has(id) || r.Has(id+"/x") {
+				all = append(all, r.URL)
+			}
+		}
+	}
+	switch len(all) {
+	case 0:
+		return "", fault.New(fault.Validation, "no registry is named: rye.yaml has none for it").
+			Try(app.With("--registry", "https://HOST"))
+	case 1:
+		return all[0], nil
+	}
+	return "", fault.New(fault.Ambiguous, "several registries may be meant: %s", strings.Join(all, ", ")).
+		On("registries", all).Try(app.With("--registry", all[0]))
+}
+
+// address checks the address of a registry. A bare host means https.
+func address(text string) (string, error) {
+	if !strings.Contains(text, "://") {
+		text = "https://" + text
+	}
+	source, err := project.ParseSource(project.RegistryAt(strings.TrimSuffix(text, "/")).Where, false)
+	if err != nil {
+		return "", err
+	}
+	at, _ := source.Registry()
+	return at, nil
+}
+
+// tokenVariable holds a token for the registry of a command, in pipelines.
+const tokenVariable = "RYE_REGISTRY_TOKEN"
+
+// secretOf returns the name of the secret with the token for a registry.
+func secretOf(at string) (string, error) {
+	u, err := url.Parse(at)
+	if err != nil {
+		return "", err
+	}
+	name, err := paths.RegistrySecret(u.Host)
+	return "registry." + strings.TrimPrefix(name, "oci."), err
+}
+
+// open returns a session with a registry. With need, it must have a token.
+func open(ctx context.Context, app *cli.App, at string, need bool) (*registry.Session, error) {
+	if app.IsOffline() {
+		return nil, fault.New(fault.Offline, "%q is not asked: rye is offline", at).On("registry", at).
+			Try(app.Online())
+	}
+	session := &registry.Session{URL: at, Client: web.New(web.Options{PlainHTTP: app.Globals.PlainHTTP})}
+	if session.Token = app.Env(tokenVariable); session.Token != "" {
+		return session, nil
+	}
+	name, err := secretOf(at)
+	if err != nil {
+		return nil, err
+	}
+	store, err := paths.Secrets(app)
+	if err != nil {
+		return nil, err
+	}
+	session.Token, err = store.Get(ctx, name)
+	if err != nil && !need {
+		session.Token, err = "", nil
+	}
+	if f, ok := fault.Find(err); ok && f.Code == fault.AuthRequired {
+		return nil, fault.New(fault.AuthRequired, "no token for the registry %q", at).From(err).On("registry", at).
+			Try("rye login " + fault.Quote(at))
+	}
+	return session, err
+}
+
+var errNoVersion = errors.New("expected ID@VERSION")
+
+// split splits ID@VERSION.
+func split(text string) (id, version string, err error) {
+	id, version, ok := strings.Cut(text, "@")
+	if !ok || id == "" || version == "" {
+		return "", "", fault.New(fault.Validation, "%q is not a version of a bundle: %v", text, errNoVersion).
+			Try("rye info " + fault.Quote(strings.TrimSuffix(text, "@")))
+	}
+	return id, version, nil
+}

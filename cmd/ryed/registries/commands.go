@@ -1,0 +1,44 @@
+package registries
+
+import "github.com/rye-build/rye/cmd/rye/cli"
+
+// Commands lists the commands of this package, in the order in which the help shows them.
+func Commands() []cli.Command {
+	return []cli.Command{
+		{Path: "registry", Group: "registry", Help: "Serve a registry of bundles, and manage its accounts."},
+		{
+			Path: "registry serve", Group: "registry", Help: "Serve a registry of bundles.",
+			More: "The data directory holds everything: accounts, versions, the log, archives and the private keys. The " +
+				"first start makes it and needs --name, which never changes. Back it up: a registry that loses its log " +
+				"can't go on under the same name.\n\n" +
+				"Only this machine can connect, unless there is a certificate (--tls-cert, --tls-key) or a proxy that " +
+				"has one (--behind-proxy). With --json, one line says where the server listens and which keys clients " +
+				"will see.\n\nExamples:\n\n" +
+				"    ryed registry serve --data /srv/registry --name registry.example.com --behind-proxy\n" +
+				"    ryed registry serve --data ./registry --name localhost --listen 127.0.0.1:0 --json",
+			New: func() cli.Runner { return new(serveRun) }, Schema: "registry-serve/1", Output: listening{},
+		},
+		{Path: "registry account", Group: "registry", Help: "Manage the accounts of a registry."},
+		{
+			Path: "registry account add", Quiet: true, Group: "registry", Help: "Add an account.",
+			More: "Examples:\n\n    ryed registry account add ada --data /srv/registry",
+			New:  func() cli.Runner { return new(accountAddRun) }, Schema: "registry-account-add/1",
+			Output: accountAnswer{},
+		},
+		{
+			Path: "registry account disable", Quiet: true, Group: "registry", Help: "End an account's tokens.",
+			More: "What it published stays.\n\nExamples:\n\n    ryed registry account disable ada --data /srv/registry",
+			New:  func() cli.Runner { return new(accountDisableRun) }, Schema: "registry-account-disable/1",
+			Output: accountAnswer{},
+		},
+		{Path: "registry token", Group: "registry", Help: "Manage the tokens of a registry's accounts."},
+		{
+			Path: "registry token add", Group: "registry", Help: "Create a token of an account and show it once.",
+			More: "The account keeps it with rye login, or a pipeline in RYE_REGISTRY_TOKEN. The registry keeps its " +
+				"digest.\n\nExamples:\n\n" +
+				"    ryed registry token add ada --data /srv/registry --scope owner --scope publish\n" +
+				"    ryed registry token add ci --data /srv/registry --names 'acme/**' --life 720h",
+			New: func() cli.Runner { return new(tokenAddRun) }, Schema: "registry-token-add/1", Output: tokenAdded{},
+		},
+	}
+}

@@ -1,0 +1,147 @@
+package registries
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/registry"
+	"github.com/rye-build/rye/exec/registry/blobs"
+	"github.com/rye-build/rye/exec/registry/rows"
+	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// dataFlags name the data directory.
+type dataFlags struct {
+	Data string `required:"" placeholder:"DIR" complete:"dir" help:"Directory with everything that the registry has."`
+	Name string `placeholder:"HOST" help:"Name of a new registry: the host by which clients reach it."`
+}
+
+// data is an open data directory.
+type data struct {
+	*registry.Registry
+	dir   string
+	rows  rows.Store
+	files blobs.Store
+}
+
+// Close closes the stores.
+func (d *data) Close() error { return d.rows.Close() }
+
+type config struct {
+	Name string `json:"name"`
+}
+
+// open opens the data directory, and makes it at the first start.
+func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
+	setting := app.Absolute(cli.Setting{Value: f.Data, Origin: "--data"})
+	if setting.Err != nil {
+		return nil, setting.Err
+	}
+	d := &data{dir: setting.Value}
+	name, err := f.name(ctx, d.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"keys", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(d.dir, sub), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	options := registry.Options{Name: name, Now: app.Now, TempDir: filepath.Join(d.dir, "tmp"),
+		Below: []*ai.Space{find.LibrarySpace()}, Warn: func(err error) { app.Term.Warn("%v", err) }}
+	for _, k := range []struct {
+		name string
+		to   *key.Private
+	}{{"log", &options.LogKey}, {"index", &options.IndexKey}} {
+		if *k.to, err = keyIn(filepath.Join(d.dir, "keys", k.name+".pem")); err != nil {
+			return nil, err
+		}
+	}
+	if d.files, err = blobs.OpenLocal(filepath.Join(d.dir, "files"), nil); err != nil {
+		return nil, err
+	}
+	if d.rows, err = rows.OpenLocal(filepath.Join(d.dir, "rows"), nil); err != nil {
+		return nil, err
+	}
+	options.Rows, options.Blobs = d.rows, d.files
+	if d.Registry, err = registry.Open(ctx, options); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// name returns the registry's name, which its first start has set.
+func (f *dataFlags) name(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "config.json")
+	text, err := osfile.ReadIfThere("the configuration", path, 64<<10)
+	if err == nil {
+		var known config
+		if err := json.Unmarshal(text, &known); err != nil {
+			return "", fault.New(fault.Config, "%q is not a configuration: %v", path, err).From(err)
+		}
+		if f.Name != "" && f.Name != known.Name {
+			return "", fault.New(fault.Conflict, "the registry in %q is named %q: a registry keeps its name", dir,
+				known.Name)
+		}
+		return known.Name, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if f.Name == "" {
+		return "", fault.New(fault.Validation, "there is no registry in %q yet: a new one needs a name", dir).
+			Because("it stands in the names of its indexes and its log, and never changes").
+			Try("ryed registry serve --data " + fault.Quote(dir) + " --name registry.example.com")
+	}
+	if err := client.CheckName(f.Name); err != nil {
+		return "", fault.New(fault.Validation, "--name: %v", err).From(err)
+	}
+	text, err = json.Marshal(config{f.Name})
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	unlock, err := osfile.LockFile(ctx, path+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return f.Name, osfile.WriteFile(path, 0o600, false, osfile.BytesOf(append(text, '\n')))
+}
+
+// keyIn reads a private key, or makes one.
+func keyIn(path string) (key.Private, error) {
+	text, err := osfile.ReadIfThere("the key", path, 64<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		made, err := key.Generate(rand.Reader)
+		if err != nil {
+			return key.Private{}, err
+		}
+		err = osfile.WriteFile(path, 0o600, true, osfile.BytesOf(made.PEM()))
+		if !errors.Is(err, fs.ErrExist) {
+			return made, err
+		}
+		text, err = os.ReadFile(path)
+		if err != nil {
+			return key.Private{}, err
+		}
+		return key.ParsePrivatePEM(text)
+	}
+	if err != nil {
+		return key.Private{}, err
+	}
+	return key.ParsePrivatePEM(text)
+}

@@ -1,0 +1,14 @@
+// Package registries has the commands of the registry's server: registry serve, account and token.
+//
+// How a command goes through here: its flag --data names the data directory. open makes the stores there, reads the
+// keys or makes them at the first start, and opens the registry (package exec/registry). serveRun.Run listens with
+// package exec/serve, and package exec/registry/door answers.
+//
+// # The data directory
+//
+//	config.json   the registry's name
+//	keys/         the private keys of the log and of the indexes (PEM, 0600)
+//	rows/         everything that changes (package exec/registry/rows)
+//	files/        the files that clients read, and archives (package exec/registry/blobs)
+//	tmp/          archives that arrive
+package registries

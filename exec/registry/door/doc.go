@@ -1,0 +1,22 @@
+// Package door answers the HTTP requests of a registry's clients: it parses them, asks package exec/registry, and
+// shows the answer. It decides nothing.
+//
+//	GET  /registry.yaml /index/… /archives/… /proofs/… /documents/… /log/…   the static files (package lock/registry)
+//	POST /v1/publish                     an archive; the answer is the published version
+//	POST /v1/withdraw                    {bundle, version, unpublish}
+//	GET  /v1/bundles/ID                  the versions of a bundle
+//	GET  /v1/search?q=WORDS              bundles whose id or description has all words
+//	GET  /v1/spaces/NAME                 a namespace and its owners
+//	POST /v1/spaces/NAME                 claims it
+//	POST /v1/spaces/NAME/owners          {account, add}
+//	GET  /v1/whoami                      the account and the token of the caller
+//	GET  /v1/tokens                      the tokens of the account
+//	DELETE /v1/tokens/ID                 ends one
+//
+// Answers below /v1 are the objects that every door of rye shows: {"success":true,"data":…} or
+// {"success":false,"error":{…}}.
+//
+// How a request goes through here: serve.Server checks address and rates, and calls the handler that Register has
+// given it (public, api). api finds the caller by the token, calls the function of the route, and writes its answer or
+// refusal.
+package door

@@ -1,0 +1,224 @@
+package door
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/exec/registry"
+	"github.com/rye-build/rye/exec/registry/blobs"
+	"github.com/rye-build/rye/exec/serve"
+	client "github.com/rye-build/rye/lock/registry"
+)
+
+// A Door answers requests for one registry.
+type Door struct {
+	Registry *registry.Registry
+	Blobs    blobs.Store
+	Warn     func(error)
+}
+
+// maxBody is the most bytes of a request that isn't an archive.
+const maxBody = 64 << 10
+
+// Register adds the routes to a server.
+func (d *Door) Register(s *serve.Server) {
+	for _, pattern := range []string{"/" + client.DescriptionFile, "/index/", "/archives/", "/proofs/", "/documents/",
+		"/" + client.LogDir + "/"} {
+		s.Open("GET "+pattern, http.HandlerFunc(d.public))
+	}
+	for pattern, route := range map[string]func(*registry.Caller, *http.Request) (any, error){
+		"POST /v1/publish":              d.publish,
+		"POST /v1/withdraw":             d.withdraw,
+		"GET /v1/bundles/{id...}":       d.bundle,
+		"GET /v1/search":                d.search,
+		"GET /v1/spaces/{name}":         d.space,
+		"POST /v1/spaces/{name}":        d.claim,
+		"POST /v1/spaces/{name}/owners": d.owners,
+		"GET /v1/whoami":                d.whoami,
+		"GET /v1/tokens":                d.tokens,
+		"DELETE /v1/tokens/{id}":        d.removeToken,
+	} {
+		s.Open(pattern, d.api(route))
+	}
+}
+
+// public serves the static files.
+func (d *Door) public(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if portable.Check(name) != nil || r.URL.RawQuery != "" {
+		http.NotFound(w, r)
+		return
+	}
+	file, err := d.Blobs.Open(r.Context(), name)
+	if errors.Is(err, fs.ErrNotExist) {
+		http.NotFound(w, r)
+		return
+	}
+	if err != nil {
+		d.fail(w, err)
+		return
+	}
+	defer file.Close()
+	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-cache") // ask again, with the ETag
+	header.Set("ETag", file.ETag)
+	switch top, _, _ := strings.Cut(name, "/"); {
+	case top == "archives", top == "documents", strings.HasPrefix(name, client.LogDir+"/tile/"):
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+		header.Set("Content-Type", "application/octet-stream")
+	default:
+		header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	http.ServeContent(w, r, "", file.Modified, file)
+}
+
+// api returns the handler of a route: it finds the caller, and shows what the route answers.
+func (d *Door) api(route func(*registry.Caller, *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, err := func() (any, error) {
+			caller, err := d.caller(r)
+			if err != nil {
+				return nil, err
+			}
+			return route(caller, r)
+		}()
+		if err != nil {
+			d.fail(w, err)
+			return
+		}
+		serve.Answer(w, http.StatusOK, map[string]any{"success": true, "data": answer})
+	})
+}
+
+// caller returns who makes a request; nil for a request without a token.
+func (d *Door) caller(r *http.Request) (*registry.Caller, error) {
+	if len(r.Header.Values("Authorization")) == 0 {
+		return nil, nil
+	}
+	secret, err := serve.Bearer(r)
+	if err != nil {
+		return nil, err
+	}
+	return d.Registry.Caller(r.Context(), secret)
+}
+
+// statuses are the HTTP statuses of codes. Others are the server's own faults.
+var statuses = map[fault.Code]int{
+	fault.AuthRequired: http.StatusUnauthorized, fault.AuthFailed: http.StatusUnauthorized,
+	fault.Denied: http.StatusForbidden, fault.Policy: http.StatusForbidden,
+	fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
+	fault.Limit: http.StatusRequestEntityTooLarge, fault.Validation: http.StatusBadRequest,
+	fault.Parsing: http.StatusUnprocessableEntity, fault.Unsigned: http.StatusUnprocessableEntity,
+	fault.SignatureInvalid: http.StatusUnprocessableEntity, fault.Integrity: http.StatusUnprocessableEntity,
+	fault.Expired: http.StatusUnprocessableEntity, fault.BelowThreshold: http.StatusUnprocessableEntity,
+	fault.RateLimited: http.StatusTooManyRequests, fault.Busy: http.StatusServiceUnavailable,
+	fault.Unavailable: http.StatusServiceUnavailable,
+}
+
+// fail shows a refusal. What went wrong inside the server stands in its own log.
+func (d *Door) fail(w http.ResponseWriter, err error) {
+	status, known := statuses[fault.CodeOf(err)]
+	if !known {
+		d.Warn(err)
+		status, err = http.StatusInternalServerError, fault.New(fault.Registry, "the registry failed")
+	}
+	serve.Refuse(w, status, err)
+}
+
+// read decodes the body of a request.
+func read(r *http.Request, into any) error {
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil || len(b) > maxBody {
+		return fault.New(fault.Validation, "the request has not arrived, or has more than %d bytes", maxBody).From(err)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(b)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return fault.New(fault.Validation, "the request is not valid: %v", err).From(err)
+	}
+	return nil
+}
+
+func (d *Door) publish(by *registry.Caller, r *http.Request) (any, error) {
+	return d.Registry.Publish(r.Context(), by, r.Body)
+}
+
+func (d *Door) withdraw(by *registry.Caller, r *http.Request) (any, error) {
+	var request client.Withdrawal
+	if err := read(r, &request); err != nil {
+		return nil, err
+	}
+	return d.Registry.Withdraw(r.Context(), by, request.Bundle, request.Version, request.Unpublish)
+}
+
+func (d *Door) bundle(_ *registry.Caller, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	versions, err := d.Registry.Versions(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	space, err := d.Registry.Space(r.Context(), registry.SpaceOf(id))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"bundle": id, "owners": space.Owners, "versions": versions}, nil
+}
+
+func (d *Door) search(_ *registry.Caller, r *http.Request) (any, error) {
+	found, err := d.Registry.Search(r.Context(), r.URL.Query().Get("q"))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"hits": found}, nil
+}
+
+func (d *Door) space(_ *registry.Caller, r *http.Request) (any, error) {
+	return d.Registry.Space(r.Context(), r.PathValue("name"))
+}
+
+func (d *Door) claim(by *registry.Caller, r *http.Request) (any, error) {
+	return d.Registry.Claim(r.Context(), by, r.PathValue("name"))
+}
+
+func (d *Door) owners(by *registry.Caller, r *http.Request) (any, error) {
+	var request client.OwnerChange
+	if err := read(r, &request); err != nil {
+		return nil, err
+	}
+	return d.Registry.SetOwner(r.Context(), by, r.PathValue("name"), request.Account, request.Add)
+}
+
+var errNoToken error = fault.New(fault.AuthRequired, "the request has no token").Try("rye login")
+
+func (d *Door) whoami(by *registry.Caller, _ *http.Request) (any, error) {
+	if by == nil {
+		return nil, errNoToken
+	}
+	return map[string]any{"account": by.Account, "token": by.Token}, nil
+}
+
+func (d *Door) tokens(by *registry.Caller, r *http.Request) (any, error) {
+	if by == nil {
+		return nil, errNoToken
+	}
+	all, err := d.Registry.Tokens(r.Context(), by.Account)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"tokens": all}, nil
+}
+
+func (d *Door) removeToken(by *registry.Caller, r *http.Request) (any, error) {
+	if by == nil {
+		return nil, errNoToken
+	}
+	id := r.PathValue("id")
+	return map[string]any{"removed": id}, d.Registry.RemoveToken(r.Context(), by.Account, id)
+}

@@ -1,0 +1,371 @@
+package registry
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/registry/rows"
+	"github.com/rye-build/rye/lock/index"
+	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/tlog"
+)
+
+// A Version is a published version of a bundle.
+type Version struct {
+	Bundle   string     `json:"bundle"`
+	Version  string     `json:"version"`
+	Manifest cas.Digest `json:"manifest"`
+	Archive  cas.Digest `json:"archive"`
+	Size     int64      `json:"size"` // of the archive
+	Requires []string   `json:"requires,omitempty"`
+	License  string     `json:"license,omitempty"`
+	About    string     `json:"about,omitempty"` // the description
+	Signers  []string   `json:"signers"`         // fingerprints whose signatures of the manifest are valid
+	By       string     `json:"by"`
+	Time     time.Time  `json:"time"`
+	Leaf     int64      `json:"leaf"`
+
+	Yanked      int64 `json:"yanked,omitempty"` // the number of the entry that yanked it
+	Unpublished int64 `json:"unpublished,omitempty"`
+}
+
+// Key returns "ID@VERSION".
+func (v *Version) Key() string { return v.Bundle + "@" + v.Version }
+
+// entry returns the version as the index has it.
+func (v *Version) entry() (index.Entry, error) {
+	e := index.Entry{ID: v.Bundle, Version: v.Version, Manifest: v.Manifest, Archive: client.ArchiveFile(v.Archive),
+		Size: v.Size, Logged: &index.Logged{Digest: v.Archive, By: v.By, Time: v.Time, Leaf: v.Leaf, Yanked: v.Yanked}}
+	for _, text := range v.Requires {
+		id, versions, _ := strings.Cut(text, " ")
+		require, err := index.NewRequire(id, versions)
+		if err != nil {
+			return e, err
+		}
+		e.Requires = append(e.Requires, require)
+	}
+	return e, nil
+}
+
+// Publish verifies an archive and publishes its version. It returns when clients can see it. An archive that is
+// published already, by an owner of its namespace, is returned again.
+func (r *Registry) Publish(ctx context.Context, by *Caller, body io.Reader) (*Version, error) {
+	if by == nil {
+		return nil, by.may(ScopePublish, "")
+	}
+	file, digest, size, err := r.spool(ctx, body)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	version, err := r.inspect(ctx, file, digest, size)
+	if err != nil {
+		return nil, err
+	}
+	// Who may not publish this isn't told whether it exists, and nothing of theirs is stored.
+	if err := r.o.Rows.View(ctx, func(in rows.Reader) error { return r.mayPublish(in, by, version) }); err != nil {
+		return nil, err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if err := r.store(ctx, version, file); err != nil {
+		return nil, err
+	}
+	if err := r.change(ctx, func(in rows.Writer) error { return r.admit(in, by, version) }); err != nil {
+		return nil, err
+	}
+	return version, nil
+}
+
+// spool writes what arrives to a temporary file without a name, at most so many bytes.
+func (r *Registry) spool(ctx context.Context, body io.Reader) (*os.File, cas.Digest, int64, error) {
+	file, err := os.CreateTemp(r.o.TempDir, "arriving-")
+	if err != nil {
+		return nil, cas.Digest{}, 0, err
+	}
+	os.Remove(file.Name()) // where the system allows it
+	hasher := cas.NewHasher()
+	size, err := io.Copy(io.MultiWriter(file, hasher), io.LimitReader(cas.Until(ctx, body), r.o.Limits.Archive+1))
+	if err == nil && size > r.o.Limits.Archive {
+		err = fault.New(fault.Limit, "the archive has more than %d bytes", r.o.Limits.Archive).
+			On("limit", r.o.Limits.Archive)
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, cas.Digest{}, 0, err
+	}
+	return file, hasher.Digest(), size, nil
+}
+
+// inspect reads an archive whole, as bundle verify does, with the keys that it carries: the registry vouches for its
+// form and for who published it, never for its signers.
+func (r *Registry) inspect(ctx context.Context, file *os.File, digest cas.Digest, size int64) (*Version, error) {
+	head, err := archive.ReadHead(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.bounded(head, size); err != nil {
+		return nil, err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	options := bundle.VerifyOptions{Threshold: 1, Now: r.o.Now(), Below: r.o.Below, TempDir: r.o.TempDir}
+	for _, known := range head.Keys {
+		options.Signers = append(options.Signers, known.Public)
+	}
+	if len(options.Signers) == 0 {
+		return nil, fault.New(fault.Unsigned, "%q carries no key of a signer", head.List.Name).
+			Because("a registry takes bundles with a valid signature by a key that the archive carries")
+	}
+	for _, need := range head.List.Requires {
+		options.Needs = append(options.Needs, bundle.Need{Bundle: need.BundleID, Version: need.Version})
+	}
+	report, err := bundle.Verify(ctx, bundle.InArchive(file), options)
+	if err != nil {
+		return nil, err
+	}
+	if !report.OK() {
+		return nil, report.Fault()
+	}
+	version := &Version{Bundle: report.BundleID, Version: report.Version, Manifest: report.ID, Archive: digest,
+		Size: size, License: report.License, About: report.Description, Signers: signersOf(report)}
+	for _, need := range report.Requires {
+		require, err := index.NewRequire(need.BundleID, need.Version)
+		if err != nil {
+			return nil, fault.New(fault.Validation, "%v", err).From(err)
+		}
+		version.Requires = append(version.Requires, require.ID+" "+require.Text)
+	}
+	return version, nil
+}
+
+func signersOf(report *bundle.Report) (fingerprints []string) {
+	for _, signer := range report.Manifest.Signers {
+		fingerprints = append(fingerprints, signer.Key.Fingerprint().String())
+	}
+	slices.Sort(fingerprints)
+	return fingerprints
+}
+
+// bounded refuses an archive whose files would be too many or too large. The manifest's sizes are what the archive is
+// then read by.
+func (r *Registry) bounded(head *archive.Head, size int64) error {
+	limits := r.o.Limits
+	var unpacked int64
+	for i := range head.Files {
+		unpacked += head.Files[i].Size
+	}
+	switch {
+	case len(head.Files) > limits.Files:
+		return fault.New(fault.Limit, "%q has more than %d files", head.List.Name, limits.Files)
+	case unpacked > limits.Unpacked:
+		return fault.New(fault.Limit, "the files of %q have more than %d bytes", head.List.Name, limits.Unpacked)
+	case unpacked > smallRatio && unpacked/limits.Ratio > size:
+		return fault.New(fault.Limit, "the files of %q are more than %d times larger than the archive", head.List.Name,
+			limits.Ratio)
+	}
+	return nil
+}
+
+// mayPublish returns why a caller may not publish a version.
+func (r *Registry) mayPublish(in rows.Reader, by *Caller, v *Version) error {
+	if err := by.may(ScopePublish, v.Bundle); err != nil {
+		return err
+	}
+	name := SpaceOf(v.Bundle)
+	if name == v.Bundle {
+		return fault.New(fault.Validation, "%q has no namespace: expected an id such as acme/base", v.Bundle)
+	}
+	if name == "plugins" {
+		return fault.New(fault.Validation, "%q has no id of its own: plugins/ belongs to all", v.Bundle).
+			Because("a published plugin names its id in plugin.json").
+			Because(`as in "extensions": {"io.github.rye-build": {"id": "acme/db"}}`)
+	}
+	_, err := r.owned(in, by, name)
+	return err
+}
+
+// store stores the bytes of an archive. The same bytes may be there already, of a publish that was interrupted.
+func (r *Registry) store(ctx context.Context, v *Version, file io.Reader) error {
+	err := r.o.Blobs.Create(ctx, client.ArchiveFile(v.Archive), file, v.Size)
+	if fault.CodeOf(err) == fault.Conflict {
+		return nil
+	}
+	return err
+}
+
+// admit writes the version and the log's entry, in one transaction. Of two publishers of one version, one wins.
+func (r *Registry) admit(in rows.Writer, by *Caller, v *Version) error {
+	if err := r.mayPublish(in, by, v); err != nil {
+		return err
+	}
+	old, err := get[Version](in, "version/"+v.Key())
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		if old.Archive == v.Archive && old.Unpublished == 0 {
+			*v = *old // the answer to an earlier request was lost
+			return nil
+		}
+		e := fault.New(fault.Conflict, "%s is published already, and a version never changes", v.Key()).
+			On("bundle", v.Bundle).On("version", v.Version)
+		if old.Unpublished > 0 {
+			return e.Because("it was unpublished, and its number is never given again")
+		}
+		return e.Because("its manifest is "+old.Manifest.String(), "that of this archive is "+v.Manifest.String())
+	}
+	account, err := get[Account](in, "account/"+by.Account)
+	if err != nil {
+		return err
+	}
+	if account == nil || account.Disabled {
+		return noAccount(by.Account)
+	}
+	if account.Bytes += v.Size; account.Bytes > r.o.Limits.Account {
+		return fault.New(fault.Limit, "the archives of the account %q would have more than %d bytes", by.Account,
+			r.o.Limits.Account)
+	}
+	if err := put(in, "account/"+by.Account, account); err != nil {
+		return err
+	}
+	v.By = by.Name()
+	entry := &tlog.Entry{Kind: tlog.Publish, By: v.By, Release: tlog.Release{Bundle: v.Bundle, Version: v.Version,
+		Manifest: v.Manifest, Archive: v.Archive, Size: v.Size}}
+	if v.Leaf, err = r.appendEntry(in, entry); err != nil {
+		return err
+	}
+	v.Time = entry.Time
+	if err := put(in, "archive/"+hexOf(v.Archive), archiveRow{v.Key()}); err != nil {
+		return err
+	}
+	return put(in, "version/"+v.Key(), v)
+}
+
+type archiveRow struct {
+	Version string `json:"version"`
+}
+
+func hexOf(d cas.Digest) string { return strings.TrimPrefix(d.String(), "blake3:") }
+
+// unpublishTime is how long a version may be unpublished.
+const unpublishTime = 24 * time.Hour
+
+// Withdraw yanks a version: it is never resolved anew, and locks still fetch it. Or it unpublishes it, within a day
+// and if no other published bundle requires it: its archive is gone, and its number is never given again.
+func (r *Registry) Withdraw(ctx context.Context, by *Caller, id, version string, unpublish bool) (*Version, error) {
+	if err := by.may(ScopePublish, id); err != nil {
+		return nil, err
+	}
+	var v *Version
+	err := r.change(ctx, func(in rows.Writer) error {
+		if _, err := r.owned(in, by, SpaceOf(id)); err != nil {
+			return err
+		}
+		var err error
+		if v, err = get[Version](in, "version/"+id+"@"+version); err != nil {
+			return err
+		}
+		switch {
+		case v == nil || v.Unpublished > 0:
+			return noVersion(id, version)
+		case !unpublish && v.Yanked > 0:
+			return nil
+		case unpublish:
+			if err := r.mayUnpublish(in, v); err != nil {
+				return err
+			}
+		}
+		entry := &tlog.Entry{Kind: tlog.Yank, By: by.Name(), Release: tlog.Release{Bundle: id, Version: version,
+			Manifest: v.Manifest}}
+		at := &v.Yanked
+		if unpublish {
+			entry.Kind, at = tlog.Unpublish, &v.Unpublished
+		}
+		if *at, err = r.appendEntry(in, entry); err != nil {
+			return err
+		}
+		return put(in, "version/"+v.Key(), v)
+	})
+	return v, err
+}
+
+func noVersion(id, version string) error {
+	return fault.New(fault.NotFound, "there is no version %s of %q", version, id).On("bundle", id).
+		On("version", version).Try("rye info " + fault.Quote(id))
+}
+
+func (r *Registry) mayUnpublish(in rows.Reader, v *Version) error {
+	if r.o.Now().Sub(v.Time) > unpublishTime {
+		return fault.New(fault.Conflict, "%s was published more than a day ago: it can be yanked", v.Key()).
+			Try("rye yank " + v.Key())
+	}
+	user := ""
+	if err := each(in, "version/", func(_ string, other *Version) (bool, error) {
+		if other.Bundle == v.Bundle || other.Unpublished > 0 {
+			return true, nil
+		}
+		for _, text := range other.Requires {
+			id, versions, _ := strings.Cut(text, " ")
+			if id != v.Bundle {
+				continue
+			}
+			require, err := index.NewRequire(id, versions)
+			if err != nil {
+				return false, err
+			}
+			if require.Range.Contains(v.Version) {
+				user = other.Key()
+				return false, nil
+			}
+		}
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	if user != "" {
+		return fault.New(fault.Conflict, "%s is required by %s: it can be yanked", v.Key(), user).
+			On("required_by", user).Try("rye yank " + v.Key())
+	}
+	return nil
+}
+
+// Versions returns the versions of a bundle, in the order in which they were published.
+func (r *Registry) Versions(ctx context.Context, id string) (all []*Version, err error) {
+	err = r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
+		all, err = versionsOf(in, id)
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		err = fault.New(fault.NotFound, "no bundle %q is published here", id).On("bundle", id)
+	}
+	return all, err
+}
+
+func versionsOf(in rows.Reader, id string) (all []*Version, err error) {
+	err = each(in, "version/"+id+"@", func(_ string, v *Version) (bool, error) {
+		if v.Unpublished == 0 {
+			all = append(all, v)
+		}
+		return true, nil
+	})
+	slices.SortFunc(all, func(a, b *Version) int { return int(a.Leaf - b.Leaf) })
+	return all, err
+}
+
+// KeyOf returns the public key that signs indexes.
+func (r *Registry) KeyOf() key.Public { return r.o.IndexKey.Public() }

@@ -1,0 +1,194 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/registry/blobs"
+	"github.com/rye-build/rye/exec/registry/rows"
+	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/tlog"
+)
+
+// Options configures Open. Rows, Blobs, Name, LogKey, IndexKey, Now and TempDir are required.
+type Options struct {
+	Rows     rows.Store
+	Blobs    blobs.Store
+	Name     string      // the registry's name: its host
+	LogKey   key.Private // signs checkpoints, and nothing else
+	IndexKey key.Private
+	Now      func() time.Time
+	TempDir  string // for archives that arrive
+
+	Below    []*ai.Space // the library, which items of bundles may use
+	Reserved []string    // namespaces that can't be claimed, with those of rye itself
+	Limits   Limits
+	Witness  Witness     // asks witnesses for cosignatures; nil: there are none
+	Warn     func(error) // of what happens beside requests; may be nil
+}
+
+// Limits bound what is published. A limit of 0 has the value below.
+type Limits struct {
+	Archive  int64 // bytes of an archive
+	Unpacked int64 // bytes of its files
+	Files    int   // number of its files
+	Ratio    int64 // of the files' bytes to the archive's
+	Account  int64 // bytes of all archives of an account
+	Versions int   // that an account publishes in a day
+}
+
+// The limits of a registry without others.
+const (
+	maxArchive  = 256 << 20
+	maxUnpacked = 2 << 30
+	maxFiles    = 100_000
+	maxRatio    = 200
+	maxAccount  = 50 << 30
+	maxVersions = 1000
+
+	// smallRatio is how many bytes may come of an archive whatever the ratio.
+	smallRatio = 16 << 20
+)
+
+// A Witness returns a checkpoint with the cosignatures that its witnesses answered.
+type Witness interface {
+	Cosign(ctx context.Context, c *tlog.Checkpoint, tree tlog.Tree) (*tlog.Checkpoint, error)
+}
+
+// A Registry is the service. It is safe for concurrent use, and several processes may serve the same stores.
+type Registry struct {
+	o    Options
+	log  tlog.Key
+	desc []byte // registry.yaml
+
+	flushing sync.Mutex // of the log's files
+	tail     *tlog.Tail // the right edge of the log whose files were written last; nil: unknown
+}
+
+// Open opens a registry, and completes what an earlier process began.
+func Open(ctx context.Context, o Options) (*Registry, error) {
+	if o.Warn == nil {
+		o.Warn = func(error) {}
+	}
+	o.Limits = o.Limits.orDefault()
+	if err := client.CheckName(o.Name); err != nil {
+		return nil, fault.New(fault.Config, "the name of the registry: %v", err).From(err)
+	}
+	log, err := tlog.NewKey(o.Name+"/"+client.LogDir, o.LogKey.Public())
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{o: o, log: log}
+	description := client.Description{Name: o.Name, Log: log, Key: o.IndexKey.Public()}
+	if r.desc, err = description.Append(nil); err != nil {
+		return nil, err
+	}
+	if err := r.describe(ctx); err != nil {
+		return nil, err
+	}
+	return r, r.Flush(ctx)
+}
+
+func (l Limits) orDefault() Limits {
+	for _, limit := range []struct {
+		at  *int64
+		def int64
+	}{{&l.Archive, maxArchive}, {&l.Unpacked, maxUnpacked}, {&l.Ratio, maxRatio}, {&l.Account, maxAccount}} {
+		if *limit.at == 0 {
+			*limit.at = limit.def
+		}
+	}
+	if l.Files == 0 {
+		l.Files = maxFiles
+	}
+	if l.Versions == 0 {
+		l.Versions = maxVersions
+	}
+	return l
+}
+
+// describe writes registry.yaml, or refuses to serve another registry's files.
+func (r *Registry) describe(ctx context.Context) error {
+	file, err := r.o.Blobs.Open(ctx, client.DescriptionFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r.o.Blobs.Replace(ctx, client.DescriptionFile, r.desc)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := readAll(file, client.MaxDescription)
+	if err != nil {
+		return err
+	}
+	if string(text) == string(r.desc) {
+		return nil
+	}
+	e := fault.New(fault.Conflict, "the files are those of another registry, or of one with other keys").
+		On("path", client.DescriptionFile)
+	if old, err := client.ParseDescription(text); err == nil {
+		e.Because("its name is "+old.Name+", its log's key "+old.Log.String(), "here they are "+r.o.Name+" and "+
+			r.log.String())
+	}
+	return e
+}
+
+// Log returns the key of the public log.
+func (r *Registry) Log() tlog.Key { return r.log }
+
+// Name returns the name of the registry.
+func (r *Registry) Name() string { return r.o.Name }
+
+// now returns the time in whole seconds, as documents have it.
+func (r *Registry) now() time.Time { return r.o.Now().UTC().Truncate(time.Second) }
+
+// get returns a row, or nil.
+func get[T any](in rows.Reader, name string) (*T, error) {
+	b, err := in.Get(name)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	value := new(T)
+	if err := json.Unmarshal(b, value); err != nil {
+		return nil, damagedRow(name, err)
+	}
+	return value, nil
+}
+
+func damagedRow(name string, err error) error {
+	return fault.New(fault.Integrity, "the row %q can't be read", name).From(err).On("row", name).
+		Try("ryed registry verify")
+}
+
+// put writes a row.
+func put(in rows.Writer, name string, value any) error {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	in.Put(name, b)
+	return nil
+}
+
+// each calls visit for all rows with a prefix, until it returns false or an error.
+func each[T any](in rows.Reader, prefix string, visit func(name string, value *T) (bool, error)) error {
+	for row, err := range in.Scan(prefix, "") {
+		if err != nil {
+			return err
+		}
+		value := new(T)
+		if err := json.Unmarshal(row.Value, value); err != nil {
+			return damagedRow(row.Name, err)
+		}
+		if more, err := visit(row.Name[len(prefix):], value); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/index"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/tlog"
+)
+
+// A Fetcher gets the content of an https address, and its announced size (-1: unknown), as *web.Client does. More
+// than limit bytes are an error, and a missing file is an fs.ErrNotExist.
+type Fetcher interface {
+	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
+}
+
+// A Client reads one registry. It is safe for concurrent use.
+type Client struct {
+	At       project.Registry
+	Fetch    Fetcher
+	Journal  *rollback.Journal // remembers the log's key and last checkpoint, and the issues of indexes
+	Policies []*tlog.Policy    // of witnesses; each must be satisfied
+	Now      func() time.Time
+}
+
+// name returns the registry's name, which its log's origin begins with.
+func (c *Client) name() string {
+	origin := c.At.Log.Name
+	if n := len(origin) - len("/"+LogDir); n > 0 && origin[n:] == "/"+LogDir {
+		return origin[:n]
+	}
+	return origin
+}
+
+// Read returns a small file of the registry.
+func (c *Client) Read(ctx context.Context, name string, limit int64) ([]byte, error) {
+	body, _, err := c.Fetch.Get(ctx, c.At.URL+"/"+name, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+// logFiles reads the files of the log.
+type logFiles struct{ *Client }
+
+// ReadFile implements tlog.Files.
+func (f logFiles) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
+	return f.Read(ctx, LogDir+"/"+name, limit)
+}
+
+// A View is a checkpoint that the client believes, and what it remembered before.
+type View struct {
+	tlog.Tree
+	known *rollback.Step // the checkpoint before; nil at first contact
+}
+
+// Names in the journal, under the origin of the log.
+const (
+	keyName        = "log-key"
+	checkpointName = "log-checkpoint"
+)
+
+// View reads the newest checkpoint of the log. It must be signed by the log's key and cosigned as the policies say,
+// and continue the last one that was seen.
+func (c *Client) View(ctx context.Context) (*View, error) {
+	if err := c.sameKey(ctx); err != nil {
+		return nil, err
+	}
+	text, err := c.Read(ctx, LogDir+"/"+tlog.CheckpointFile, tlog.MaxCheckpoint)
+	if err != nil {
+		return nil, err
+	}
+	var witnesses []tlog.Key
+	for _, policy := range c.Policies {
+		witnesses = append(witnesses, policy.Keys()...)
+	}
+	checkpoint, err := tlog.Open(text, c.At.Log, witnesses...)
+	if err != nil {
+		return nil, err
+	}
+	for _, policy := range c.Policies {
+		if err := policy.Check(checkpoint, c.At.Log); err != nil {
+			return nil, err
+		}
+	}
+	view := &View{Tree: tlog.NewTree(checkpoint, logFiles{c})}
+	if view.known, err = c.last(); err != nil {
+		return nil, err
+	}
+	if view.known != nil {
+		size, err := strconv.ParseInt(view.known.Position, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		// A root is 32 bytes, as a digest is: so the journal remembers it as the id of the size.
+		if err := view.Extends(ctx, &tlog.Checkpoint{Size: size, Root: tlog.Hash(view.known.ID)}); err != nil {
+			return nil, c.about(err)
+		}
+	}
+	if checkpoint.Size > 0 {
+		err = c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: checkpointName,
+			Position: strconv.FormatInt(checkpoint.Size, 10), ID: cas.Digest(checkpoint.Root), ByName: true,
+			At: c.Now()})
+	}
+	return view, c.about(err)
+}
+
+// about adds what to do to an error of a log that contradicts itself.
+func (c *Client) about(err error) error {
+	if fault.CodeOf(err) != fault.Rollback {
+		return err
+	}
+	f := fault.Of(err)
+	if len(f.Hint) == 0 {
+		f.Try("rye docs registry-trust")
+	}
+	return f
+}
+
+// sameKey refuses another key for a log that was seen with one.
+func (c *Client) sameKey(ctx context.Context) error {
+	step := rollback.Step{Source: c.At.Log.Name, Name: keyName, Position: "1", ID: cas.Sum([]byte(c.At.Log.String())),
+		At: c.Now()}
+	err := c.Journal.Record(ctx, step)
+	if _, other := errors.AsType[*rollback.Error](err); other {
+		return fault.New(fault.Rollback, "the log %q has another key than before", c.At.Log.Name).From(err).
+			Because("its key in rye.yaml is "+c.At.Log.String(),
+				"a log changes its key by a document that the old key has signed, and never without one").
+			On("log", c.At.Log.Name).Try("rye docs registry-trust")
+	}
+	return err
+}
+
+// last returns the journal's entry of the last checkpoint.
+func (c *Client) last() (*rollback.Step, error) {
+	all, err := c.Journal.Seen()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Source == c.At.Log.Name && all[i].Name == checkpointName && all[i].ByName {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// ParseIndex reads the index of a bundle, which the registry's key must have signed.
+func (c *Client) ParseIndex(id string, text []byte) (*index.Index, error) {
+	list, err := index.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if want := IndexLabel(c.name(), id); list.Label != want {
+		return nil, fault.New(fault.Integrity, "the index is named %q: expected %q", list.Label, want).
+			On("expected", want).On("found", list.Label)
+	}
+	signers, err := list.Check(func(f key.Fingerprint) (key.Public, bool) {
+		return c.At.Key, f == c.At.Key.Fingerprint()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(signers) == 0 {
+		return nil, fault.New(fault.UntrustedKey, "the index %q is not signed by the registry's key", list.Label).
+			Because("the key in rye.yaml is " + c.At.Key.String()).Try("rye docs registry-trust")
+	}
+	for i := range list.Entries {
+		if e := &list.Entries[i]; e.ID != id || e.Logged == nil || e.Archive != ArchiveFile(e.Logged.Digest) {
+			return nil, fault.New(fault.Integrity, "the index %q has an entry that isn't of its registry: %s@%s",
+				list.Label, e.ID, e.Version)
+		}
+	}
+	return list, nil
+}
+
+// Index reads the index of a bundle. It returns the text, too.
+func (c *Client) Index(ctx context.Context, id string) (*index.Index, []byte, error) {
+	text, err := c.Read(ctx, IndexFile(id), index.MaxBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := c.ParseIndex(id, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	return list, text, c.Journal.Record(ctx, rollback.Step{Source: c.At.URL, Name: list.Name,
+		Position: strconv.FormatInt(list.Counter, 10), ID: list.ID, ByName: true, At: c.Now()})
+}
+
+// backdated is how much earlier than the client saw the log's size a later entry may claim to be.
+const backdated = 10 * time.Minute
+
+// Prove shows that the log has the version of an index entry, and returns the proof. A version whose time can't be
+// true is refused: it is earlier than that of the entry before it, or than this client saw the log without it.
+func (c *Client) Prove(ctx context.Context, view *View, e *index.Entry) (*tlog.Proof, error) {
+	wrong := func(text string) *fault.Error {
+		return fault.New(fault.Integrity, "%s@%s: %s", e.ID, e.Version, text).On("bundle", e.ID).
+			On("version", e.Version).On("log", c.At.Log.Name).On("leaf", e.Logged.Leaf).Try("rye docs registry-trust")
+	}
+	leaf, err := tlog.AppendEntry(nil, LogEntry(e))
+	if err != nil {
+		return nil, err
+	}
+	proof, err := view.Prove(ctx, e.Logged.Leaf, leaf)
+	if fault.CodeOf(err) == fault.Integrity {
+		// It may have been published together with others.
+		if proof, err = c.proveGroup(ctx, view, e); err != nil {
+			return nil, wrong("the log doesn't have what the index says").From(err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if known := view.known; known != nil {
+		size, err := strconv.ParseInt(known.Position, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		if e.Logged.Leaf >= size && e.Logged.Time.Before(known.At.Add(-backdated)) {
+			return nil, wrong("it says that it was published at " + e.Logged.Time.Format(time.RFC3339) +
+				", and the log didn't have it at " + known.At.Format(time.RFC3339))
+		}
+	}
+	if e.Logged.Leaf == 0 {
+		return proof, nil
+	}
+	text, err := view.Entry(ctx, e.Logged.Leaf-1)
+	if err != nil {
+		return nil, err
+	}
+	before, err := tlog.ParseEntry(text)
+	if err != nil {
+		return nil, err
+	}
+	if e.Logged.Time.Before(before.Time) {
+		return nil, wrong("it says that it was published before the entry before it")
+	}
+	return proof, nil
+}
+
+// proveGroup returns the proof of a version that the log has in an entry for several.
+func (c *Client) proveGroup(ctx context.Context, view *View, e *index.Entry) (*tlog.Proof, error) {
+	text, err := view.Entry(ctx, e.Logged.Leaf)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := tlog.ParseEntry(text)
+	if err != nil {
+		return nil, err
+	}
+	if !entrySays(entry, e) {
+		return nil, fault.New(fault.Integrity, "the entry is about something else")
+	}
+	return view.Prove(ctx, e.Logged.Leaf, text)
+}
+
+// entrySays reports whether an entry of the log publishes exactly what an index entry says.
+func entrySays(entry *tlog.Entry, e *index.Entry) bool {
+	if entry.By != e.Logged.By || !entry.Time.Equal(e.Logged.Time) {
+		return false
+	}
+	want := LogEntry(e).Release
+	for _, release := range entry.All() {
+		if release == want {
+			return true
+		}
+	}
+	return false
+}
+
+// Archive returns the archive of an index entry. The reader ends in an error if the bytes aren't those of the entry.
+func (c *Client) Archive(ctx context.Context, e *index.Entry) (io.ReadCloser, error) {
+	body, _, err := c.Fetch.Get(ctx, c.At.URL+"/"+e.Archive, e.Size)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fault.New(fault.Registry, "the registry has no archive of %s@%s", e.ID, e.Version).From(err).
+				On("bundle", e.ID).On("version", e.Version)
+		}
+		return nil, err
+	}
+	return cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: e.Logged.Digest}, Size: e.Size}, body), nil
+}
+
+// ReadDescription reads registry.yaml of a registry that isn't known yet.
+func ReadDescription(ctx context.Context, fetch Fetcher, url string) (*Description, error) {
+	c := &Client{At: project.Registry{URL: url}, Fetch: fetch}
+	text, err := c.Read(ctx, DescriptionFile, MaxDescription)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "%q is not a registry: it has no %s", url, DescriptionFile).From(err).
+			On("url", url)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ParseDescription(text)
+}

@@ -1,0 +1,214 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/web"
+)
+
+// A Session is an account's way to change what a registry has. Its answers are the registry's word: nothing of them is
+// believed by a lock.
+type Session struct {
+	URL    string
+	Token  string // "" for what needs none
+	Client *web.Client
+}
+
+// maxAnswer is the most bytes of an answer.
+const maxAnswer = 16 << 20
+
+// A Published is a version as a registry's answers have it.
+type Published struct {
+	Bundle   string     `json:"bundle"`
+	Version  string     `json:"version"`
+	Manifest cas.Digest `json:"manifest"`
+	Archive  cas.Digest `json:"archive"`
+	Size     int64      `json:"size"`
+	Requires []string   `json:"requires,omitempty"`
+	License  string     `json:"license,omitempty"`
+	About    string     `json:"about,omitempty"`
+	Signers  []string   `json:"signers"`
+	By       string     `json:"by"`
+	Time     time.Time  `json:"time"`
+	Leaf     int64      `json:"leaf"`
+	Yanked   int64      `json:"yanked,omitempty"`
+
+	Unpublished int64 `json:"unpublished,omitempty"`
+}
+
+// A Bundle is what a registry says of a bundle.
+type Bundle struct {
+	Bundle   string      `json:"bundle"`
+	Owners   []string    `json:"owners"`
+	Versions []Published `json:"versions"`
+}
+
+// A Space is a namespace.
+type Space struct {
+	Name    string    `json:"name"`
+	Owners  []string  `json:"owners"`
+	Claimed time.Time `json:"claimed"`
+}
+
+// A Token is a token of an account; its secret isn't among what a registry keeps.
+type Token struct {
+	ID      string    `json:"id"`
+	Account string    `json:"account"`
+	Label   string    `json:"label"`
+	Scopes  []string  `json:"scopes"`
+	Names   []string  `json:"names,omitempty"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
+}
+
+// A Hit is a bundle that a search found.
+type Hit struct {
+	Bundle  string `json:"bundle"`
+	Version string `json:"version"`
+	About   string `json:"about,omitempty"`
+	License string `json:"license,omitempty"`
+}
+
+// Publish sends an archive.
+func (s *Session) Publish(ctx context.Context, archive io.Reader, size int64) (*Published, error) {
+	return answerOf[Published](s.send(ctx, web.Request{Method: "POST", Address: s.URL + "/v1/publish",
+		Type: "application/zstd", Body: archive, Size: size}))
+}
+
+// Withdraw yanks a version or unpublishes it.
+func (s *Session) Withdraw(ctx context.Context, w Withdrawal) (*Published, error) {
+	return answerOf[Published](s.post(ctx, "withdraw", w))
+}
+
+// Claim makes the account the owner of a namespace.
+func (s *Session) Claim(ctx context.Context, name string) (*Space, error) {
+	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name), struct{}{}))
+}
+
+// SetOwner adds an owner to a namespace, or removes one.
+func (s *Session) SetOwner(ctx context.Context, name string, change OwnerChange) (*Space, error) {
+	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name)+"/owners", change))
+}
+
+// Space returns a namespace.
+func (s *Session) Space(ctx context.Context, name string) (*Space, error) {
+	return answerOf[Space](s.get(ctx, "spaces/"+url.PathEscape(name)))
+}
+
+// Bundle returns what the registry says of a bundle.
+func (s *Session) Bundle(ctx context.Context, id string) (*Bundle, error) {
+	return answerOf[Bundle](s.get(ctx, "bundles/"+id))
+}
+
+// Search returns the bundles that a query finds.
+func (s *Session) Search(ctx context.Context, query string) ([]Hit, error) {
+	found, err := answerOf[struct{ Hits []Hit }](s.get(ctx, "search?q="+url.QueryEscape(query)))
+	if err != nil {
+		return nil, err
+	}
+	return found.Hits, nil
+}
+
+// WhoAmI returns the token of the session, as the registry knows it.
+func (s *Session) WhoAmI(ctx context.Context) (*Token, error) {
+	found, err := answerOf[struct{ Token Token }](s.get(ctx, "whoami"))
+	if err != nil {
+		return nil, err
+	}
+	return &found.Token, nil
+}
+
+// Tokens returns the tokens of the account.
+func (s *Session) Tokens(ctx context.Context) ([]Token, error) {
+	found, err := answerOf[struct{ Tokens []Token }](s.get(ctx, "tokens"))
+	if err != nil {
+		return nil, err
+	}
+	return found.Tokens, nil
+}
+
+// RemoveToken ends a token.
+func (s *Session) RemoveToken(ctx context.Context, id string) error {
+	_, err := s.send(ctx, web.Request{Method: "DELETE", Address: s.URL + "/v1/tokens/" + url.PathEscape(id)})
+	return err
+}
+
+func (s *Session) get(ctx context.Context, route string) (json.RawMessage, error) {
+	return s.send(ctx, web.Request{Method: "GET", Address: s.URL + "/v1/" + route})
+}
+
+func (s *Session) post(ctx context.Context, route string, body any) (json.RawMessage, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return s.send(ctx, web.Request{Method: "POST", Address: s.URL + "/v1/" + route, Type: "application/json",
+		Body: bytes.NewReader(b), Size: int64(len(b))})
+}
+
+// send sends a request, and returns the data of the answer or the registry's refusal.
+func (s *Session) send(ctx context.Context, r web.Request) (json.RawMessage, error) {
+	r.Token = s.Token
+	status, text, err := s.Client.Send(ctx, r, maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Success *bool           `json:"success"`
+		Data    json.RawMessage `json:"data"`
+		Error   *fault.Object   `json:"error"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Success == nil {
+		return nil, fault.New(fault.Registry, "%q doesn't answer as a registry does (HTTP %d)", s.URL, status).
+			On("url", s.URL).On("status", status)
+	}
+	if *answer.Success {
+		return answer.Data, nil
+	}
+	return nil, s.refusal(status, answer.Error)
+}
+
+// refusal returns the registry's refusal as an error of this program. Its text is a stranger's.
+func (s *Session) refusal(status int, o *fault.Object) error {
+	if o == nil || !fault.Known(o.Code) {
+		return fault.New(fault.Registry, "the registry %q refused (HTTP %d)", s.URL, status).On("url", s.URL).
+			On("status", status)
+	}
+	f := fault.New(o.Code, "the registry: %s", fault.Clip(o.Message, 500)).On("registry", s.URL).On("status", status)
+	if details, ok := o.Details.(map[string]any); ok {
+		if why, ok := details["why"].([]any); ok {
+			for _, line := range why {
+				if text, ok := line.(string); ok && len(f.Why) < fault.MaxLines {
+					f.Because(fault.Clip(text, 300))
+				}
+			}
+		}
+	}
+	for line := range strings.SplitSeq(o.Suggestion, "\n") {
+		if line == "rye login" {
+			f.Try(line + " " + fault.Quote(s.URL))
+		} else if strings.HasPrefix(line, "rye ") {
+			f.Try(fault.Clip(line, 300) + " --registry " + fault.Quote(s.URL))
+		}
+	}
+	return f
+}
+
+func answerOf[T any](data json.RawMessage, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	value := new(T)
+	if err := json.Unmarshal(data, value); err != nil {
+		return nil, fault.New(fault.Registry, "the registry's answer can't be read: %v", err).From(err)
+	}
+	return value, nil
+}
