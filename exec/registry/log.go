@@ -203,7 +203,7 @@ func (r *Registry) openTail(ctx context.Context, size int64) (*tlog.Tail, error)
 		return tlog.OpenTail(ctx, checkpoint, files)
 	}
 	if checkpoint.Size < size {
-		return nil, fault.New(fault.Integrity, "the log's checkpoint has %d entries, and %d were shown",
+		return nil, fault.New(fault.Registry, "the log's checkpoint has %d entries, and %d were shown",
 			checkpoint.Size, size).Try("ryed registry verify")
 	}
 	tail := new(tlog.Tail)
@@ -237,7 +237,7 @@ func (r *Registry) createSame(ctx context.Context, name string, b []byte) error 
 	}
 	there, err := readAll(file, int64(len(b)))
 	if err != nil || !bytes.Equal(there, b) {
-		return fault.New(fault.Integrity, "the file %q has other bytes than the log", name).On("path", name).From(err).
+		return fault.New(fault.Registry, "the file %q has other bytes than the log", name).On("path", name).From(err).
 			Try("ryed registry verify")
 	}
 	return nil

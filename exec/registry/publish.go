@@ -281,10 +281,10 @@ func (r *Registry) Withdraw(ctx context.Context, by *Caller, id, version string,
 			return err
 		}
 		switch {
+		case unpublish && v != nil && v.Unpublished > 0, !unpublish && v != nil && v.Yanked > 0 && v.Unpublished == 0:
+			return nil // the answer to an earlier request was lost
 		case v == nil || v.Unpublished > 0:
 			return noVersion(id, version)
-		case !unpublish && v.Yanked > 0:
-			return nil
 		case unpublish:
 			if err := r.mayUnpublish(in, v); err != nil {
 				return err

@@ -162,7 +162,7 @@ func get[T any](in rows.Reader, name string) (*T, error) {
 }
 
 func damagedRow(name string, err error) error {
-	return fault.New(fault.Integrity, "the row %q can't be read", name).From(err).On("row", name).
+	return fault.New(fault.Registry, "the row %q can't be read", name).From(err).On("row", name).
 		Try("ryed registry verify")
 }
 

@@ -566,7 +566,7 @@ func TestForeignFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := w.Publish(t.Context(), ada, bytes.NewReader(w.archive(pack{id: "acme/base", version: "1.0.0"})))
-	wants(t, err, fault.Integrity, "other bytes")
+	wants(t, err, fault.Registry, "other bytes")
 }
 
 // TestDamagedRows: a row that can't be read stops what needs it.
@@ -580,7 +580,7 @@ func TestDamagedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := w.Claim(t.Context(), ada, "acme")
-	wants(t, err, fault.Integrity, "space/acme")
+	wants(t, err, fault.Registry, "space/acme")
 	_, err = w.Claim(t.Context(), ada, "free")
-	wants(t, err, fault.Integrity, "space/acme")
+	wants(t, err, fault.Registry, "space/acme")
 }

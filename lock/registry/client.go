@@ -72,7 +72,7 @@ const (
 )
 
 // View reads the newest checkpoint of the log. It must be signed by the log's key and cosigned as the policies say,
-// and continue the last one that was seen.
+// and continue the last one that was remembered.
 func (c *Client) View(ctx context.Context) (*View, error) {
 	if err := c.sameKey(ctx); err != nil {
 		return nil, err
@@ -108,12 +108,14 @@ func (c *Client) View(ctx context.Context) (*View, error) {
 			return nil, c.about(err)
 		}
 	}
-	if checkpoint.Size > 0 {
-		err = c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: checkpointName,
-			Position: strconv.FormatInt(checkpoint.Size, 10), ID: cas.Digest(checkpoint.Root), ByName: true,
-			At: c.Now()})
-	}
-	return view, c.about(err)
+	return view, nil
+}
+
+// remember makes a checkpoint the last one that was seen. A version whose time was refused must not be remembered with
+// it: the next time it would count as known.
+func (c *Client) remember(ctx context.Context, view *View) error {
+	return c.about(c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: checkpointName,
+		Position: strconv.FormatInt(view.Size, 10), ID: cas.Digest(view.Root), ByName: true, At: c.Now()}))
 }
 
 // about adds what to do to an error of a log that contradicts itself.
@@ -166,15 +168,15 @@ func (c *Client) ParseIndex(id string, text []byte) (*index.Index, error) {
 		return nil, fault.New(fault.Integrity, "the index is named %q: expected %q", list.Label, want).
 			On("expected", want).On("found", list.Label)
 	}
-	signers, err := list.Check(func(f key.Fingerprint) (key.Public, bool) {
+	_, err = list.Check(func(f key.Fingerprint) (key.Public, bool) {
 		return c.At.Key, f == c.At.Key.Fingerprint()
 	})
+	if code := fault.CodeOf(err); code == fault.UntrustedKey || code == fault.Unsigned {
+		return nil, fault.New(code, "the index %q is not signed by the registry's key", list.Label).From(err).
+			Because("the key in rye.yaml is " + c.At.Key.String()).Try("rye docs registry-trust")
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(signers) == 0 {
-		return nil, fault.New(fault.UntrustedKey, "the index %q is not signed by the registry's key", list.Label).
-			Because("the key in rye.yaml is " + c.At.Key.String()).Try("rye docs registry-trust")
 	}
 	for i := range list.Entries {
 		if e := &list.Entries[i]; e.ID != id || e.Logged == nil || e.Archive != ArchiveFile(e.Logged.Digest) {
@@ -234,7 +236,7 @@ func (c *Client) Prove(ctx context.Context, view *View, e *index.Entry) (*tlog.P
 		}
 	}
 	if e.Logged.Leaf == 0 {
-		return proof, nil
+		return proof, c.remember(ctx, view)
 	}
 	text, err := view.Entry(ctx, e.Logged.Leaf-1)
 	if err != nil {
@@ -247,7 +249,7 @@ func (c *Client) Prove(ctx context.Context, view *View, e *index.Entry) (*tlog.P
 	if e.Logged.Time.Before(before.Time) {
 		return nil, wrong("it says that it was published before the entry before it")
 	}
-	return proof, nil
+	return proof, c.remember(ctx, view)
 }
 
 // proveGroup returns the proof of a version that the log has in an entry for several.

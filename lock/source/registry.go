@@ -60,6 +60,10 @@ func (s *Sources) registryIndex(ctx context.Context, id, url string) (*index.Ind
 			}
 			return list, nil
 		}
+		// The log comes first: what a registry says that contradicts itself must not be remembered.
+		if _, err := s.view(ctx, client); err != nil {
+			return nil, err
+		}
 		list, text, err := client.Index(ctx, id)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, notRegistered(id, "", url)

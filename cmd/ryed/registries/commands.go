@@ -18,6 +18,12 @@ func Commands() []cli.Command {
 				"    ryed registry serve --data ./registry --name localhost --listen 127.0.0.1:0 --json",
 			New: func() cli.Runner { return new(serveRun) }, Schema: "registry-serve/1", Output: listening{},
 		},
+		{
+			Path: "registry verify", Group: "registry", Help: "Compare a registry's files with its rows.",
+			More: "It makes the log and the indexes again from the rows, reads every archive, and names what differs. " +
+				"It exits 1 if something does.\n\nExamples:\n\n    ryed registry verify --data /srv/registry",
+			New: func() cli.Runner { return new(verifyRun) }, Schema: "registry-verify/1", Output: verified{},
+		},
 		{Path: "registry account", Group: "registry", Help: "Manage the accounts of a registry."},
 		{
 			Path: "registry account add", Quiet: true, Group: "registry", Help: "Add an account.",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -68,7 +69,7 @@ func (d *Door) public(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-cache") // ask again, with the ETag
-	header.Set("ETag", file.ETag)
+	header.Set("ETag", strconv.Quote(strings.Trim(file.ETag, `"`)))
 	switch top, _, _ := strings.Cut(name, "/"); {
 	case top == "archives", top == "documents", strings.HasPrefix(name, client.LogDir+"/tile/"):
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")

@@ -1,0 +1,188 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/registry/rows"
+	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/tlog"
+)
+
+// A Check is what Verify has compared, and what differs.
+type Check struct {
+	Entries  int64    `json:"entries"`  // of the log
+	Versions int      `json:"versions"` // that aren't unpublished
+	Bytes    int64    `json:"bytes"`    // of their archives
+	Wrong    []string `json:"wrong"`    // one line each
+}
+
+func (c *Check) wrong(format string, args ...any) {
+	c.Wrong = append(c.Wrong, fmt.Sprintf(format, args...))
+}
+
+// Verify makes the log and the indexes again from the rows, and compares them with the files; and it reads every
+// archive. Rows that are newer than the files, because a publish is under way, are left out.
+func (r *Registry) Verify(ctx context.Context) (*Check, error) {
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
+	check := &Check{Wrong: []string{}}
+	var versions []*Version
+	ids := map[string]bool{}
+	tail := new(tlog.Tail)
+	var files []tlog.File
+	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
+		versions, files, *tail = nil, nil, tlog.Tail{}
+		state, err := get[logState](in, "log/"+publicLog)
+		if err != nil || state == nil {
+			return err
+		}
+		for n := range state.Shown {
+			row, err := get[leaf](in, entryRow(publicLog, n))
+			if err != nil {
+				return err
+			}
+			if row == nil {
+				return damagedRow(entryRow(publicLog, n), fs.ErrNotExist)
+			}
+			full, err := tail.Add([]byte(row.Entry))
+			if err != nil {
+				return err
+			}
+			files = append(files, full...)
+		}
+		return each(in, "version/", func(name string, v *Version) (bool, error) {
+			if v.Key() != name {
+				check.wrong("the row of %s is that of %s", name, v.Key())
+			}
+			if v.Leaf < state.Shown {
+				ids[v.Bundle] = true
+				if v.Unpublished == 0 {
+					versions = append(versions, v)
+				}
+			}
+			return true, nil
+		})
+	}); err != nil {
+		return nil, err
+	}
+	check.Entries, check.Versions = tail.Size(), len(versions)
+	for _, file := range append(files, tail.Partial()...) {
+		if err := r.same(ctx, check, client.LogDir+"/"+file.Name, file.Data); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.checkCheckpoint(ctx, check, tail); err != nil {
+		return nil, err
+	}
+	for id := range ids {
+		text, _, err := r.makeIndex(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.same(ctx, check, client.IndexFile(id), text); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range versions {
+		if err := r.checkVersion(ctx, check, v); err != nil {
+			return nil, err
+		}
+	}
+	return check, nil
+}
+
+// same compares a file with the bytes that it should have.
+func (r *Registry) same(ctx context.Context, check *Check, name string, want []byte) error {
+	file, err := r.o.Blobs.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		check.wrong("%s is missing", name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	got, err := readAll(file, int64(len(want)))
+	if err != nil || !bytes.Equal(got, want) {
+		check.wrong("%s differs from the rows", name)
+	}
+	return nil
+}
+
+func (r *Registry) checkCheckpoint(ctx context.Context, check *Check, tail *tlog.Tail) error {
+	text, err := LogFiles{r.o.Blobs}.ReadFile(ctx, tlog.CheckpointFile, tlog.MaxCheckpoint)
+	if errors.Is(err, fs.ErrNotExist) {
+		check.wrong("the checkpoint is missing")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	checkpoint, err := tlog.Open(text, r.log)
+	switch {
+	case err != nil:
+		check.wrong("%v", err)
+	case checkpoint.Size != tail.Size() || checkpoint.Root != tail.Root():
+		check.wrong("the checkpoint has %d entries and another root, the rows have %d", checkpoint.Size, tail.Size())
+	}
+	return nil
+}
+
+// checkVersion reads an archive, and opens its proof.
+func (r *Registry) checkVersion(ctx context.Context, check *Check, v *Version) error {
+	file, err := r.o.Blobs.Open(ctx, client.ArchiveFile(v.Archive))
+	if errors.Is(err, fs.ErrNotExist) {
+		check.wrong("the archive of %s is missing", v.Key())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	hasher := cas.NewHasher()
+	size, err := io.Copy(hasher, cas.Until(ctx, file))
+	if err != nil {
+		return err
+	}
+	check.Bytes += size
+	if hasher.Digest() != v.Archive || size != v.Size {
+		check.wrong("the archive of %s is damaged", v.Key())
+	}
+	text, err := r.o.Blobs.Open(ctx, client.ProofFile(v.Archive))
+	if errors.Is(err, fs.ErrNotExist) {
+		check.wrong("the proof of %s is missing", v.Key())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b, err := readAll(text, tlog.MaxProof)
+	if err == nil {
+		var proof *tlog.Proof
+		if proof, err = tlog.ParseProof(b); err == nil {
+			var entry *tlog.Entry
+			if entry, _, err = proof.Verify(r.log); err == nil && !publishes(entry, v) {
+				err = errors.New("it is that of another version")
+			}
+		}
+	}
+	if err != nil {
+		check.wrong("the proof of %s: %v", v.Key(), err)
+	}
+	return nil
+}
+
+// publishes reports whether an entry publishes a version.
+func publishes(entry *tlog.Entry, v *Version) bool {
+	for _, release := range entry.All() {
+		if release.Key() == v.Key() && release.Archive == v.Archive && release.Manifest == v.Manifest {
+			return true
+		}
+	}
+	return false
+}
