@@ -192,7 +192,8 @@ func TestGroup(t *testing.T) {
 	s.files[e.Archive] = archive
 	other := first.Manifest
 	e.Logged.Leaf = s.add(&tlog.Entry{Kind: tlog.Group, By: "ada", Time: e.Logged.Time, Releases: []tlog.Release{
-		registry.LogEntry(&e).Release, {Bundle: "acme/other", Version: "1.0.0", Manifest: other, Archive: other, Size: 1},
+		registry.LogEntry(&e).Release,
+		{Bundle: "acme/other", Version: "1.0.0", Manifest: other, Archive: other, Size: 1},
 	}})
 	s.entries = append(s.entries, e)
 	s.show()
@@ -310,7 +311,7 @@ func TestMemory(t *testing.T) {
 	if len(fault.Of(err).Hint) == 0 {
 		t.Error("no hint")
 	}
-	// Whoever sees only the other history has no way to know.
+	// A person who sees only the other history has no way to know.
 	wants(t, newPerson(t).take(t, split, "1.0.0"), "", "")
 
 	// Another key for the same log.
