@@ -47,10 +47,13 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s := r.URL.Scheme; s != "http" && s != "https" {
 		return nil, redirectError(fmt.Sprintf("to an address of the scheme %q", s))
 	}
-	if r.URL.Scheme != g.URL.Scheme || r.URL.Host != g.URL.Host {
+	// A redirect may spell the same origin in another way, such as without the port.
+	to, err := address(r.URL.String())
+	if err != nil || to.Scheme != g.URL.Scheme || to.Host != g.URL.Host {
 		return nil, redirectError(fmt.Sprintf("to another server, %q", r.URL.Host))
 	}
 	r = r.Clone(r.Context())
+	r.URL.Host = g.URL.Host
 	r.Host = shownHost(g.URL)
 	r.Header.Set("Accept-Encoding", "identity")
 	return g.transport.RoundTrip(r)

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -269,6 +270,42 @@ func TestInside(t *testing.T) {
 	for _, e := range []*InsideError{{Host: "a:1", Depth: web.DepthNowhere}} {
 		if !strings.Contains(e.Error(), "which is not a server's address") {
 			t.Error(e)
+		}
+	}
+}
+
+// TestGuardOrigin: a guard sends requests to its origin, however a redirect spells it, and to no other.
+func TestGuardOrigin(t *testing.T) {
+	var asked []string
+	w := newWorld(t, func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.Host) })
+	guard, err := w.Client.Guard(sandbox.Network{Hosts: []string{"public.example"}}, "http://public.example/mcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	guard.transport.DialContext = func(ctx context.Context, network, at string) (net.Conn, error) {
+		if at != "public.example:80" {
+			t.Errorf("dials %s", at)
+		}
+		return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(w.url("http", "127.0.0.1", ""), "http://"))
+	}
+	for address, own := range map[string]bool{
+		"http://public.example/": true, "http://public.example:80/": true, "http://PUBLIC.example/x": true,
+		"https://public.example/": false, "http://public.example:81/": false, "http://other.example/": false,
+		"http://user@public.example/": false, "ftp://public.example/": false, "http://public.example.other.example/": false,
+	} {
+		asked = nil
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := guard.RoundTrip(q)
+		if err == nil {
+			answer.Body.Close()
+		}
+		if own && (err != nil || !slices.Equal(asked, []string{"public.example"})) ||
+			!own && (err == nil || len(asked) > 0) {
+			t.Errorf("%s: %v, asked %q", address, err, asked)
 		}
 	}
 }

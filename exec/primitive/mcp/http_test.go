@@ -217,6 +217,59 @@ func TestToken(t *testing.T) {
 	})
 }
 
+// The headers of a server go to its origin and to no other, wherever it redirects requests to.
+func TestHeaders(t *testing.T) {
+	var others atomic.Int64
+	other := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { others.Add(1) }))
+	inner := mcptest.Handler(mcptest.Options{})
+	var to atomic.Pointer[string]
+	var status, own atomic.Int64
+	var w *webServer
+	w = serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case "http://"+r.Host != w.URL || r.URL.Path == "/taken":
+			others.Add(1)
+		case r.Header.Get("X-Tenant") != "acme" || r.Header.Get("Authorization") != "Bearer canary":
+			t.Errorf("%s %s without its headers: %v", r.Method, r.URL, r.Header)
+		case r.URL.Path == "/mcp":
+			rw.Header().Set("Location", *to.Load())
+			rw.WriteHeader(int(status.Load()))
+			return
+		default:
+			own.Add(1)
+		}
+		inner.ServeHTTP(rw, r)
+	}))
+	_, port, _ := strings.Cut(strings.TrimPrefix(w.URL, "http://"), ":")
+	a := w.action()
+	a.Config["headers"] = map[string]any{"x-tenant": "acme", "Authorization": "Bearer canary"}
+	a.Sandbox.Network.Hosts = append(a.Sandbox.Network.Hosts, strings.TrimPrefix(other.URL, "http://"),
+		"localhost:"+port)
+	c := client(t)
+	for _, target := range []string{"/elsewhere", w.URL + "/elsewhere", "//127.0.0.1:" + port + "/elsewhere"} {
+		own.Store(0)
+		to.Store(&target)
+		status.Store(http.StatusPermanentRedirect)
+		if r := run(t, c, a, nil); r.Failed || own.Load() == 0 {
+			t.Errorf("%s: %+v", target, r)
+		}
+	}
+	for _, code := range []int64{301, 302, 303, 307, 308} {
+		for _, target := range []string{other.URL + "/", "//" + strings.TrimPrefix(other.URL, "http://") + "/mcp",
+			"http://localhost:" + port + "/taken", "https://127.0.0.1:" + port + "/taken", "http://127.0.0.1/taken",
+			strings.Replace(other.URL, "//", "//127.0.0.1:"+port+"@", 1)} {
+			to.Store(&target)
+			status.Store(code)
+			if r := run(t, c, a, nil); !r.Failed || !strings.Contains(r.Failure, "redirect") {
+				t.Errorf("%d to %s: %+v", code, target, r)
+			}
+		}
+	}
+	if n := others.Load(); n > 0 {
+		t.Errorf("other origins got %d requests", n)
+	}
+}
+
 // A token that lacks a scope is an error that says how to get one that has it.
 func TestScope(t *testing.T) {
 	w := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
