@@ -160,7 +160,7 @@ func stampOfStat(st *unix.Stat_t) statcache.Stamp {
 func (f fdFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	fd, err := openat(int(f), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC)
 	if err == unix.ELOOP {
-		err = &KindError{"symbolic link"}
+		err = &KindError{symbolicLink}
 	}
 	if err != nil {
 		return nil, statcache.Stamp{}, err

@@ -61,6 +61,11 @@ type KindError struct{ Kind string } // "symbolic link", "device", "FIFO", "sock
 
 func (e *KindError) Error() string { return "is a " + e.Kind + ", which trees can't hold" }
 
+// IsLink reports whether it is a symbolic link: the file that it leads to can take its place.
+func (e *KindError) IsLink() bool { return e.Kind == symbolicLink }
+
+const symbolicLink = "symbolic link"
+
 // describe returns the error for a file of a type that trees can't hold. A regular file or a directory gets here only
 // if one took the other's place after it was listed.
 func describe(m fs.FileMode) error {
@@ -68,7 +73,7 @@ func describe(m fs.FileMode) error {
 	case m.IsDir(), m.IsRegular():
 		return errSwapped
 	case m&fs.ModeSymlink != 0:
-		return &KindError{"symbolic link"}
+		return &KindError{symbolicLink}
 	case m&fs.ModeNamedPipe != 0:
 		return &KindError{"FIFO"}
 	case m&fs.ModeSocket != 0:

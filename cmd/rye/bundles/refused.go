@@ -5,6 +5,7 @@ package bundles
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,13 +15,14 @@ import (
 	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 // refused returns the error of a bundle that can't be created. The answer lists every problem with its place; hints
 // say how to sign items, include them, or allow a file that only looks like a secret.
 func (m *maker) refused(refusal *create.RefusedError) (cli.Answer, error) {
-	var secrets, unsigned, below []string
+	var secrets, unsigned, below, links []string
 	empty := false
 	m.unused(refusal.Unused)
 	for i := range refusal.Problems {
@@ -29,6 +31,9 @@ func (m *maker) refused(refusal *create.RefusedError) (cli.Answer, error) {
 		f := fault.Of(problem.Err)
 		if s, ok := errors.AsType[*create.SecretError](problem.Err); ok {
 			secrets = append(secrets, s.Path)
+		}
+		if kind, ok := errors.AsType[*worktree.KindError](problem.Err); ok && kind.IsLink() {
+			links = append(links, problem.Path)
 		}
 		empty = empty || errors.Is(problem.Err, create.ErrEmpty)
 		if problem.Ref != "" && (f.Code == fault.Unsigned || f.Code == fault.Integrity ||
@@ -95,7 +100,22 @@ func (m *maker) refused(refusal *create.RefusedError) (cli.Answer, error) {
 		failure.Hint = append(failure.Hint, "rye sign "+strings.Join(below[:min(len(below), fault.MaxLines)],
 			" ")+" --key OTHER")
 	}
+	failure.Hint = append(failure.Hint, m.unlink(links)...)
 	return m.answer, failure
+}
+
+// unlink returns the commands that put the file or the directory that a symbolic link leads to in its place.
+func (m *maker) unlink(links []string) (commands []string) {
+	slices.Sort(links)
+	for _, link := range links[:min(len(links), fault.MaxLines)] {
+		at := m.found.Show(filepath.Join(m.dir, filepath.FromSlash(link)))
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(m.app.Globals.Project, at) // for a shell that isn't in the directory of -C
+		}
+		link, file := fault.Quote(at), fault.Quote(at+".file")
+		commands = append(commands, "cp -RL "+link+" "+file+" && rm "+link+" && mv "+file+" "+link)
+	}
+	return commands
 }
 
 // unused adds a warning for each pattern of bundle.yaml that matches nothing.
