@@ -29,12 +29,7 @@ func Plugin(p *plugin.Plugin) (*recipe.Recipe, error) {
 	r.Plugin, r.Description, r.License, r.Requires = true, plugin.Visible(m.Description), plugin.Visible(m.License),
 		m.Extension.Requires
 	for _, allowed := range m.Extension.AllowSecret {
-		glob, err := recipe.ParseGlob(allowed.Glob)
-		if err != nil {
-			return nil, fault.New(fault.Validation, "%s: allow-secret: %v", plugin.ManifestFile, err).
-				Try("rye docs plugins")
-		}
-		r.AllowSecret = append(r.AllowSecret, recipe.Allowed{Glob: glob, Reason: allowed.Why})
+		r.AllowSecret = append(r.AllowSecret, recipe.Allowed{Glob: allowed.Glob, Reason: allowed.Why})
 	}
 	return r, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/bundle/skill"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -88,7 +89,10 @@ type Extension struct {
 }
 
 // A Reason says why files may contain what looks like a secret.
-type Reason struct{ Glob, Why string }
+type Reason struct {
+	Glob recipe.Glob
+	Why  string
+}
 
 // A Wish is what a server asks for.
 type Wish struct {
@@ -388,13 +392,18 @@ func (p *Plugin) readRequires(v *value.Value, wrong Problem) {
 
 func (p *Plugin) readReasons(v *value.Value, wrong Problem) {
 	for _, entry := range v.Map {
-		if wrong.At = entry.At; entry.Value.Kind == value.Text && strings.TrimSpace(entry.Value.Text) != "" {
+		wrong.At = entry.At
+		glob, err := recipe.ParseGlob(entry.Key)
+		switch {
+		case err != nil:
+			p.problem(wrong, "%s.allow-secret: %v", Namespace, err)
+		case entry.Value.Kind != value.Text || strings.TrimSpace(entry.Value.Text) == "":
+			p.problem(wrong, "%s.allow-secret must say why %q may have what looks like a secret", Namespace,
+				fault.Clip(entry.Key, 100))
+		default:
 			p.Manifest.Extension.AllowSecret = append(p.Manifest.Extension.AllowSecret,
-				Reason{entry.Key, entry.Value.Text})
-			continue
+				Reason{glob, entry.Value.Text})
 		}
-		p.problem(wrong, "%s.allow-secret must say why %q may have what looks like a secret", Namespace,
-			fault.Clip(entry.Key, 100))
 	}
 	if v.Kind != value.Map {
 		p.problem(wrong, "%s.allow-secret must be an object of paths and reasons", Namespace)

@@ -15,6 +15,7 @@ import (
 var undecided = map[string]string{
 	"manifest_not_json":            "not JSON",
 	"servers_not_json":             "not JSON",
+	"extension_secrets_glob":       "which globs match a path",
 	"servers_invalid/out":          "where a path leads takes more than a pattern",
 	"servers_invalid/gone":         "whether the file exists",
 	"servers_invalid/cwd-gone":     "whether the directory exists",
