@@ -34,6 +34,8 @@ type Side struct {
 	places  map[model.Ref]place // where pins are; unavailable pins have none
 	files   map[string][]manifest.File
 	spaces  []*ai.Space
+
+	evidence map[string][]manifest.File // of plugins whose files are all in files
 }
 
 // An assembly builds a side.
@@ -46,7 +48,8 @@ type assembly struct {
 // newAssembly returns the assembly of a lock before any of its objects is read.
 func newAssembly(l *file.Lock, id cas.Digest, objects cas.Getter, std *ai.Space) *assembly {
 	a := &assembly{Side: &Side{lock: l, id: id, std: std, places: map[model.Ref]place{},
-		trees: map[cas.Digest]*directory{}, files: map[string][]manifest.File{}},
+		trees: map[cas.Digest]*directory{}, files: map[string][]manifest.File{},
+		evidence: map[string][]manifest.File{}},
 		library: library{space: std}}
 	a.get = knowing{objects, a.neededBy}
 	return a
@@ -322,6 +325,10 @@ func (a *assembly) makeSpaces(ctx context.Context) {
 		a.files[label] = files
 		if a.whole(b) {
 			a.files[label] = b.Files
+			for _, proof := range b.Evidence {
+				a.evidence[label] = append(a.evidence[label], manifest.File{Path: b.Layout().Evidence(proof.Name),
+					Digest: proof.Digest, Size: proof.Size, Mode: cas.File})
+			}
 		}
 		s := &ai.Space{Label: label, Level: ai.System,
 			FS: snapshot.FS(ctx, a.get, files, b.Layout().Items)}

@@ -19,7 +19,8 @@ type Object struct {
 }
 
 // Objects returns every object that the set needs outside of the binary, each once, sorted by kind and digest. It
-// doesn't check that they exist. Of a bundle it has the files of the set, of a plugin with a pinned item all files.
+// doesn't check that they exist. Of a bundle it has the files of the set, of a plugin with a pinned item all files and
+// the evidence.
 func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 	var all []Object
 	for i, b := range s.bundles {
@@ -76,7 +77,7 @@ func (s *Side) blobs(visit func(neededBy string, f *manifest.File) bool) {
 	}
 	for i := range s.lock.Bundles {
 		line := &s.lock.Bundles[i]
-		files := s.files[file.System+line.ID]
+		files := slices.Concat(s.files[file.System+line.ID], s.evidence[file.System+line.ID])
 		for j := range files {
 			if !visit(BundleName(line.ID, line.Version), &files[j]) {
 				return

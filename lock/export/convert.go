@@ -14,10 +14,12 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/skill"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/clients"
 	"github.com/rye-build/rye/manifest"
 )
@@ -42,6 +44,9 @@ func (e *exporter) convert(ctx context.Context) error {
 		return err
 	}
 	defer made.close()
+	if err := e.available(ctx); err != nil {
+		return err
+	}
 	if err := e.skills(ctx, made.pins); err != nil {
 		return err
 	}
@@ -65,6 +70,27 @@ func (e *exporter) convert(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// available refuses a bundle if the store lacks one of its items or licences: a vendored clone has only what its lock
+// pins.
+func (e *exporter) available(ctx context.Context) error {
+	var ids []cas.ID
+	at := map[cas.Digest]string{}
+	for i := range e.bundle.Files {
+		if f := &e.bundle.Files[i]; f.Ref != "" || licenceName().MatchString(f.Path) {
+			ids, at[f.Digest] = append(ids, cas.ID{Kind: cas.Blob, Digest: f.Digest}), f.Path
+		}
+	}
+	missing, err := e.store.Missing(ctx, ids)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	name := lock.BundleName(e.bundle.BundleID, e.bundle.Version)
+	failure := lock.Missing(fmt.Errorf("can't export %q: %q is missing", e.bundle.BundleID, at[missing[0].Digest]),
+		missing[0], name).Because("a vendored project has what its lock pins, and no other file of a bundle")
+	failure.Hint = []string{fault.Command("rye bundle import", archive.FileName(e.bundle.BundleID, e.bundle.Version))}
+	return failure
 }
 
 // NameOf returns the name of a bundle's plugin: its id in lower case, with "." for "/" and "-" for "_". Not every id

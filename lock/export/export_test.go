@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +44,11 @@ const review = "```xml\n<directive name=\"review\" version=\"1.0.0\">\n<metadata
 // made makes the bundle of a project with one tool, or with a plugin.json its plugin, and signs it as alice.
 func made(t *testing.T, id string, files map[string]string, needs ...manifest.Require) *projecttest.Project {
 	t.Helper()
-	p := projecttest.With(t, "", files)
+	items := files
+	if files == nil {
+		items = map[string]string{"tools/" + id + "/run.yaml": tool(id + "/run")}
+	}
+	p := projecttest.With(t, "", items)
 	r, err := recipe.New(id, "1.0.0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +57,7 @@ func made(t *testing.T, id string, files map[string]string, needs ...manifest.Re
 		r.Plugin = true
 		p.Write(plugin.ManifestFile, `{"$schema": "`+plugin.ManifestSchema+`", "name": "demo", "version": "1.0.0"}`)
 		p.Write("skills/hello/SKILL.md", "---\nname: hello\ndescription: Says hello\n---\nHello.\n")
+		p.Write(plugin.ItemsDir+"/tools/"+id+"/run.yaml", p.Read(".ai/tools/"+id+"/run.yaml"))
 		for _, name := range []string{".ai", ".git", workspace.MarkerFile} {
 			p.Remove(name)
 		}
@@ -227,6 +234,81 @@ func TestEvidence(t *testing.T) {
 	r, err = export.Plugin(t.Context(), w, export.Options{ID: "acme/deploy", Dir: out, DryRun: true})
 	if err != nil || len(r.Skipped) == 0 || !strings.Contains(r.Skipped[len(r.Skipped)-1].Part, "note.txt") {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// vendorAlone vendors what the lock of a project names, and leaves it without its store and its bundles' sources.
+func vendorAlone(t *testing.T, p *projecttest.Project, sources ...*projecttest.Project) *projecttest.Project {
+	t.Helper()
+	if err := os.MkdirAll(p.At(workspace.MarkerDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); err != nil {
+		t.Fatal(err)
+	}
+	p.ForgetStore()
+	for _, of := range sources {
+		if err := os.RemoveAll(of.Dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// From .ai/vendor alone, a plugin comes back with its evidence, and another bundle becomes the same plugin as before.
+func TestVendored(t *testing.T) {
+	exported := func(p *projecttest.Project, id string) map[string]string {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "out")
+		if _, err := export.Plugin(t.Context(), opened(p), export.Options{ID: id, Dir: out}); err != nil {
+			t.Fatalf("%s: %v", id, fault.Of(err))
+		}
+		return below(t, out)
+	}
+	for _, id := range []string{"plugins/demo", "acme/deploy"} {
+		var of, p *projecttest.Project
+		if id == "acme/deploy" {
+			of = deployBundle(t)
+			embed(t, of, id)
+			p = deployOf(t, of)
+		} else {
+			of = made(t, id, nil)
+			embed(t, of, id)
+			p = consumer(t, map[string]*projecttest.Project{id: of})
+		}
+		want := exported(p, id)
+		if got := exported(vendorAlone(t, p, of), id); !maps.Equal(got, want) {
+			t.Errorf("%s: %d files, not %d", id, len(got), len(want))
+		}
+		if _, has := want[plugin.Namespace+"/note.txt"]; has != (id == "plugins/demo") {
+			t.Errorf("%s: evidence: %v", id, has)
+		}
+	}
+}
+
+// What a vendored project lacks of a bundle is named, with the way to get it.
+func TestVendoredLacking(t *testing.T) {
+	of := made(t, "acme/deploy", map[string]string{"tools/acme/deploy/go.yaml": tool("acme/deploy/go"),
+		"directives/acme/deploy/review.md": review})
+	p := consumer(t, map[string]*projecttest.Project{"acme/deploy": of})
+	yaml := p.Read(workspace.MarkerFile)
+	p.Write(workspace.MarkerFile, strings.Replace(yaml, "}", `, use: ["tool:**"]}`, 1))
+	l := p.Lock()
+	narrow, err := restore.Make(t.Context(), l, restore.Request(t.Context(), l))
+	if err == nil {
+		err = l.Write(narrow)
+	}
+	if err != nil {
+		t.Fatalf("%v", fault.Of(err))
+	}
+	vendorAlone(t, p, of)
+	_, err = export.Plugin(t.Context(), opened(p), export.Options{ID: "acme/deploy",
+		Dir: filepath.Join(t.TempDir(), "out")})
+	f := fault.Of(err)
+	if f.Code != fault.NotFound ||
+		!strings.Contains(f.Text, `"acme/deploy": ".ai/directives/acme/deploy/review.md" is missing`) ||
+		!slices.Equal(f.Hint, []string{"rye bundle import acme-deploy-1.0.0.tar.zst"}) {
+		t.Errorf("%s: %q, %q", f.Code, f.Text, f.Hint)
 	}
 }
 

@@ -171,7 +171,8 @@ func (e *exporter) yaml(bundles []file.Bundle) (*ryeyaml.Project, error) {
 	return ryeyaml.Parse([]byte(text.String()), e.w.Version)
 }
 
-// makeLock locks the project. The store has its bundles, so that no source is asked for them.
+// makeLock locks the project. The store has its bundles, so that no source is asked for them. In a vendored clone
+// without their sources it may have only what the clone's lock pins: then that is what the project pins.
 func (e *exporter) makeLock(ctx context.Context, w *workspace.Workspace, yaml *ryeyaml.Project,
 	bundles []file.Bundle) error {
 	l := w.LockIn(w.Root.Root, w.Root.DotAI())
@@ -180,6 +181,14 @@ func (e *exporter) makeLock(ctx context.Context, w *workspace.Workspace, yaml *r
 	slices.SortFunc(l.Old.Requires, func(a, b ryeyaml.Requirement) int { return strings.Compare(a.ID, b.ID) })
 	if e.lock != nil {
 		l.Old.Artifacts = e.lock.Old.Artifacts
+		for _, pin := range e.lock.Old.Pins {
+			if slices.ContainsFunc(bundles, func(b file.Bundle) bool {
+				locked := e.lock.Old.Bundle(b.ID)
+				return pin.From == file.System+b.ID && locked != nil && locked.Manifest == b.Manifest
+			}) {
+				l.Old.Pins = append(l.Old.Pins, pin)
+			}
+		}
 	}
 	defer l.Close()
 	if err := l.Open(); err != nil {
