@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,8 +96,26 @@ func TestPluginExportKilled(t *testing.T) {
 	}
 }
 
-// TestPluginServed: a client starts the server of an exported plugin as its mcp.json says, in an empty home and
-// without a network. Without trust the server ends; with the line of its README it lists and calls the tool.
+// TestAccountHome: without HOME the home directory is the account's, as far as the system knows it. An empty HOME
+// isn't one.
+func TestAccountHome(t *testing.T) {
+	home := ""
+	if account, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
+		home = filepath.Join(account.HomeDir, ".ai")
+	}
+	for want, env := range map[string][]string{home: {}, "": {"HOME="}, "/h/.ai": {"HOME=/h"}} {
+		cmd := exec.CommandContext(t.Context(), "rye", "config", "--json")
+		cmd.Dir, cmd.Env = t.TempDir(), append(env, "GOCOVERDIR="+coverDir())
+		out, err := cmd.Output()
+		if err != nil || !strings.Contains(string(out), `{"name":"user","value":`+strconv.Quote(want)+`,`) {
+			t.Errorf("%q: %v, no %q in %s", env, err, want, out)
+		}
+	}
+}
+
+// TestPluginServed: a client starts the server of an exported plugin as its mcp.json says, in an empty home, without a
+// network, and with no variables but those of §9.1: it needs no other. Without trust the server ends; with the line
+// of its README it lists and calls the tool.
 func TestPluginServed(t *testing.T) {
 	h := newPluginHome(t)
 	out := filepath.Join(t.TempDir(), "plugins", "acme.deploy")
@@ -120,11 +140,10 @@ func TestPluginServed(t *testing.T) {
 	}
 	home := t.TempDir()
 	sandboxtest.Removable(t, home)
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home,
-		"HTTPS_PROXY=http://127.0.0.1:1", "HTTP_PROXY=http://127.0.0.1:1"}
 	start := func() (*mcp.ClientSession, *strings.Builder, error) {
-		cmd := exec.CommandContext(t.Context(), server.Command, server.Args...)
-		cmd.Dir, cmd.Env = out, append(env, "PLUGIN_ROOT="+out, "PLUGIN_DATA="+t.TempDir())
+		cmd := exec.CommandContext(t.Context(), "rye-account", append([]string{home}, server.Args...)...)
+		cmd.Dir, cmd.Env = out, []string{"PLUGIN_ROOT=" + out, "PLUGIN_DATA=" + t.TempDir(),
+			"HTTPS_PROXY=http://127.0.0.1:1", "HTTP_PROXY=http://127.0.0.1:1"}
 		stderr := new(strings.Builder)
 		cmd.Stderr = stderr
 		session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
@@ -143,16 +162,16 @@ func TestPluginServed(t *testing.T) {
 	_, line, _ := strings.Cut(string(readme), "\n$ ")
 	line, _, _ = strings.Cut(line, "\n")
 	trust := exec.CommandContext(t.Context(), "sh", "-c", line+" --yes")
-	trust.Dir, trust.Env = out, env
+	trust.Dir, trust.Env = out, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 	if said, err := trust.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", line, err, said)
 	}
-	session, stderr, err := start()
+	client, stderr, err := start()
 	if err != nil {
 		t.Fatal(err, stderr)
 	}
-	defer session.Close()
-	tools, err := session.ListTools(t.Context(), nil)
+	defer client.Close()
+	tools, err := client.ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +182,7 @@ func TestPluginServed(t *testing.T) {
 	if got := strings.Join(names, " "); got != "acme_deploy_fetch execute load search sign" {
 		t.Errorf("got %s", got)
 	}
-	r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "acme_deploy_fetch",
+	r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "acme_deploy_fetch",
 		Arguments: map[string]any{"name": "Ann"}})
 	if err != nil || r.IsError || !strings.Contains(r.Content[0].(*mcp.TextContent).Text, "hello, Ann") {
 		t.Errorf("got %v, %+v", err, r)

@@ -21,6 +21,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/ryed/registries"
 	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
+	sandboxed "github.com/rye-build/rye/exec/session"
 )
 
 func TestMain(m *testing.M) {
@@ -39,11 +40,22 @@ func TestMain(m *testing.M) {
 		"mcptest":     func() { os.Exit(mcptest.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
 		"rye-wait":    func() { os.Exit(cli.Run(cli.ThisHost(), append(commands(), waitCommand()), os.Args[1:])) },
 		"ryed":        func() { os.Exit(registries.Main(os.Args)) },
+		"rye-account": accountMain,
 		"announce":    announceMain,
 		"replay":      replayMain,
 
 		"docker-credential-double": credentialMain,
 	})
+}
+
+// accountMain is rye of an account with the home directory of the first argument, as far as no variable names another.
+func accountMain() {
+	if status, inside := sandboxed.Inside(os.Args[1:]); inside {
+		os.Exit(status)
+	}
+	h := cli.ThisHost()
+	h.Account = func() (string, error) { return os.Args[1], nil }
+	os.Exit(cli.Run(h, commands(), os.Args[2:]))
 }
 
 // TestScript runs testdata/script, each in a directory of its own that holds .git, with a home below it.

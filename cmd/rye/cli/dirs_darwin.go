@@ -5,11 +5,14 @@ import (
 	"path/filepath"
 )
 
+// homeVariable has the user's home directory.
+const homeVariable = "HOME"
+
 // systemDir returns the system's directory for a kind of files, as Apple's file system guide defines it.
 func systemDir(p Place, env func(string) string) (dir, origin string, err error) {
-	home := env("HOME")
+	home := env(homeVariable)
 	if !filepath.IsAbs(home) {
-		return "", "HOME", fmt.Errorf("HOME is %q, not the absolute path of a home directory", home)
+		return "", homeVariable, fmt.Errorf("HOME is %q, not the absolute path of a home directory", home)
 	}
 	switch p {
 	case CachePlace:

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 )
 
+// homeVariable has the user's home directory.
+const homeVariable = "HOME"
+
 // systemDir returns the system's directory for a kind of files, as the XDG base directory specification defines it.
 func systemDir(p Place, env func(string) string) (dir, origin string, err error) {
 	name, below := "XDG_DATA_HOME", ".local/share"
@@ -21,9 +24,9 @@ func systemDir(p Place, env func(string) string) (dir, origin string, err error)
 	} else if v != "" {
 		return "", name, fmt.Errorf("%s is %q, not an absolute path", name, v)
 	}
-	home := env("HOME")
+	home := env(homeVariable)
 	if !filepath.IsAbs(home) {
-		return "", "HOME", fmt.Errorf("HOME is %q, not the absolute path of a home directory, and %s is not set", home,
+		return "", homeVariable, fmt.Errorf("HOME is %q, not the absolute path of a home directory, and %s is not set", home,
 			name)
 	}
 	return filepath.Join(home, below), "default", nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -28,6 +29,7 @@ type Host struct {
 	Hidden         func(context.Context) (string, error)
 	Stdout, Stderr Stream
 	Environ        []string
+	Account        func() (string, error) // the home directory of the user's account; nil: unknown
 	Getwd          func() (string, error)
 	Chdir          func(string) error // nil: Enter changes only the result of Getwd, not the process
 	Now            func() time.Time
@@ -41,6 +43,7 @@ func ThisHost() Host {
 		Stdout:  StreamOf(os.Stdout),
 		Stderr:  StreamOf(os.Stderr),
 		Environ: os.Environ(),
+		Account: accountHome,
 		Getwd:   os.Getwd,
 		Chdir:   os.Chdir,
 		Now:     time.Now,
@@ -62,7 +65,17 @@ func StreamOf(f *os.File) Stream {
 	}}
 }
 
-// Env returns a variable's value; an empty one counts as unset.
+// accountHome returns the home directory that the system has for the user of this process.
+func accountHome() (string, error) {
+	account, err := user.Current()
+	if err != nil {
+		return "", err
+	}
+	return account.HomeDir, nil
+}
+
+// Env returns a variable's value; an empty one counts as unset. A client that starts rye as a plugin's server may
+// leave out every variable: then the home directory is the account's. An empty HOME is no home directory.
 func (h Host) Env(name string) string {
 	for _, v := range slices.Backward(h.Environ) {
 		if len(v) <= len(name) || v[len(name)] != '=' {
@@ -70,6 +83,11 @@ func (h Host) Env(name string) string {
 		}
 		if v[:len(name)] == name || runtime.GOOS == "windows" && strings.EqualFold(v[:len(name)], name) {
 			return v[len(name)+1:]
+		}
+	}
+	if name == homeVariable && h.Account != nil {
+		if home, err := h.Account(); err == nil {
+			return home
 		}
 	}
 	return ""
@@ -253,16 +271,12 @@ func (a *App) FromEnv(name, value string) Setting {
 
 // Home returns the user's home directory, from HOME or on Windows USERPROFILE.
 func (a *App) Home() Setting {
-	name := "HOME"
-	if runtime.GOOS == "windows" {
-		name = "USERPROFILE"
-	}
-	v := a.Env(name)
+	v := a.Env(homeVariable)
 	if !filepath.IsAbs(v) {
-		return Setting{Origin: name, Err: fault.New(fault.Config,
-			"%s is %q, not the absolute path of a home directory", name, v)}
+		return Setting{Origin: homeVariable, Err: fault.New(fault.Config,
+			"%s is %q, not the absolute path of a home directory", homeVariable, v)}
 	}
-	return Setting{Value: filepath.Clean(v), Origin: name}
+	return Setting{Value: filepath.Clean(v), Origin: homeVariable}
 }
 
 // UserBase returns the directory whose .ai is the user space: USER_SPACE or the home directory.
