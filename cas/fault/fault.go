@@ -181,7 +181,7 @@ func Of(err error) *Error {
 	return system(err)
 }
 
-// CodeOf returns the code of an error's fault.
+// CodeOf returns the code of an error's fault, and none for no error.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -97,3 +97,10 @@ func TestWords(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestCodeOfNothing: no error has no code.
+func TestCodeOfNothing(t *testing.T) {
+	if code := CodeOf(nil); code != "" {
+		t.Error(code)
+	}
+}
