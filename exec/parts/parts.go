@@ -63,6 +63,9 @@ type Options struct {
 	// Same has the items that were made before, by their paths in a space, if nothing of the plugin has changed since
 	// then; else it is nil. Such a plugin's servers aren't listed and asked again.
 	Same fs.FS
+	// Pinned has the items that were made before, whatever has changed since then: while the item of a server is the
+	// same, its tools stay as they are pinned. Set it where no server is asked.
+	Pinned fs.FS
 	// List lists the packages of a launcher, and Ask asks servers for their tools. Without List the servers that need
 	// it are left out, and without Ask no server is asked.
 	List catalog.Lister

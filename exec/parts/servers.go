@@ -55,14 +55,13 @@ func (m *maker) servers(ctx context.Context) error {
 			continue
 		}
 		m.made.Servers = append(m.made.Servers, made)
-		if made.State, made.Why = Unpinned, unasked(made.Spec); made.Why != "" {
-			continue
+		known := m.known(made.Server) // of a server that isn't asked here, a user has accepted the tools
+		switch made.State, made.Why = Unpinned, Unasked(made.Spec); {
+		case known != nil:
+			made.State, made.Why, made.announced = Kept, "", known
+		case made.Why == "":
+			ask = append(ask, made)
 		}
-		if known := m.known(made.Server); known != nil {
-			made.State, made.announced = Kept, known
-			continue
-		}
-		ask = append(ask, made)
 	}
 	slices.SortFunc(m.made.Servers, func(a, b *Server) int { return strings.Compare(a.Name, b.Name) })
 	if err := m.ask(ctx, ask); err != nil {
@@ -79,8 +78,9 @@ func (m *maker) servers(ctx context.Context) error {
 	return nil
 }
 
-// unasked returns why a publisher doesn't pin the tools of a server: they are those of a user's account.
-func unasked(s *catalog.Spec) string {
+// Unasked returns why a publisher doesn't pin the tools of a server: they are those of a user's account. It is empty
+// for a server whose tools its publisher pins.
+func Unasked(s *catalog.Spec) string {
 	switch {
 	case s.Transport == catalog.HTTP:
 		return "it is reached by HTTP, and can announce other tools to each user"
@@ -161,13 +161,12 @@ func (m *maker) pinned(ctx context.Context, s *plugin.Server, spec *catalog.Spec
 	return catalog.FromLauncher(ctx, spec, m.place(s).Server, m.List)
 }
 
-// before returns the item of a tool or a server as it was made before, if nothing of the plugin has changed since;
-// else nil.
-func (m *maker) before(ref model.Ref) *ai.Item {
-	if m.Same == nil {
+// before returns the item of a tool or a server as it was made before; nil if there is none, or no from.
+func (m *maker) before(from fs.FS, ref model.Ref) *ai.Item {
+	if from == nil {
 		return nil
 	}
-	text, err := fs.ReadFile(m.Same, "tools/"+ref.ID+".yaml")
+	text, err := fs.ReadFile(from, "tools/"+ref.ID+".yaml")
 	if err != nil {
 		return nil
 	}
@@ -180,7 +179,7 @@ func (m *maker) before(ref model.Ref) *ai.Item {
 
 // listed returns the specification of a server with the packages that were listed before, and the files beside it.
 func (m *maker) listed(at catalog.Place, spec *catalog.Spec) (*catalog.Spec, []catalog.Beside) {
-	it := m.before(at.Ref())
+	it := m.before(m.Same, at.Ref())
 	if it == nil {
 		return nil, nil
 	}
@@ -207,16 +206,20 @@ func (m *maker) listed(at catalog.Place, spec *catalog.Spec) (*catalog.Spec, []c
 // known returns what a server announced when its items were made before; nil if that isn't known, or wouldn't be what
 // it announces now.
 func (m *maker) known(s *catalog.Server) *catalog.Announcement {
-	if before := m.before(s.At.Ref()); before == nil || before.Stripped != s.Item.Stripped {
+	from := m.Same
+	if from == nil {
+		from = m.Pinned
+	}
+	if before := m.before(from, s.At.Ref()); before == nil || before.Stripped != s.Item.Stripped {
 		return nil
 	}
-	entries, err := fs.ReadDir(m.Same, path.Join(s.At.Dir(), s.At.Server))
+	entries, err := fs.ReadDir(from, path.Join(s.At.Dir(), s.At.Server))
 	if err != nil || len(entries) == 0 {
 		return nil
 	}
 	known := new(catalog.Announcement)
 	for _, entry := range entries {
-		it := m.before(s.At.Tool(strings.TrimSuffix(entry.Name(), ".yaml")))
+		it := m.before(from, s.At.Tool(strings.TrimSuffix(entry.Name(), ".yaml")))
 		if it == nil {
 			return nil
 		}

@@ -134,6 +134,46 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// TestAcceptedTools: the tools of a server that isn't asked here stay as its user has accepted them.
+func TestAcceptedTools(t *testing.T) {
+	w := newWorld(t)
+	w.mcp(`"web": {"type": "streamable-http", "url": "https://h.example/mcp"}`)
+	made := w.mustMake(false, nil, nil)
+	text, err := catalog.Stub(made.Servers[0].At, made.Servers[0].Spec, announcement(t, "get").Tools[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("io.github.rye-build/items/tools/plugins/greeter/servers/web/get.yaml", string(text))
+	if again := w.mustMake(true, nil, nil); states(again) != "web:kept:1" ||
+		!slices.Contains(again.Refs, "tool:plugins/greeter/servers/web/get") {
+		t.Errorf("%s, %q", states(again), again.Refs)
+	}
+	if got := states(w.mustMake(false, nil, nil)); got != "web:unpinned:0" {
+		t.Error(got)
+	}
+}
+
+// TestPinnedTools: where no server is asked, tools stay as they are pinned as long as the item of their server does,
+// whatever else of the plugin has changed.
+func TestPinnedTools(t *testing.T) {
+	w := newWorld(t)
+	const db = `"db": {"type": "stdio", "command": "announce"}`
+	w.mcp(db)
+	ask, _ := asks(t, map[string][]string{"plugins/greeter/db": {"get"}})
+	w.mustMake(false, nil, ask)
+	w.write("new.md", "New.")
+	for servers, want := range map[string]string{db: "db:kept:1",
+		`"db": {"type": "stdio", "command": "announce", "args": ["x"]}`: "db:unpinned:0"} {
+		w.mcp(servers)
+		o := w.options(w.read(), "plugins/greeter", projecttest.Noon)
+		o.Pinned = parts.Items(w.dir)
+		made, err := parts.Make(t.Context(), o)
+		if err != nil || states(made) != want {
+			t.Errorf("%s: %s, %v", servers, states(made), err)
+		}
+	}
+}
+
 // TestEditedTools: an item that was edited isn't taken for what a server has said, nor one that can't be read.
 func TestEditedTools(t *testing.T) {
 	for name, edit := range map[string]func(text string) string{

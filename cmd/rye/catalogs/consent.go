@@ -19,13 +19,14 @@ type Consent struct {
 	Packages    []packages.Artifact      `json:"packages"`
 	Grants      session.Grants           `json:"grants"`
 	Sandbox     string                   `json:"sandbox"`
+	stranger    bool                     // it has only those of its rights that the policy grants
 }
 
 func newConsent(s *catalog.Spec, p *exec.Plan) *Consent {
 	r := session.NewReport(p)
 	c := &Consent{Ref: r.Ref, Transport: s.Transport, Executables: s.Executables(),
 		Programs: append(r.Pinned, r.Unpinned...), Grants: r.Grants,
-		Sandbox: r.Sandbox.Need}
+		Sandbox: r.Sandbox.Need, stranger: r.Stranger}
 	if c.Packages = r.Packages; p.Undecided {
 		c.Packages = p.Possible
 	}

@@ -5,6 +5,7 @@ package catalogs
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -14,11 +15,11 @@ import (
 
 // Asker shows what each server of a plugin runs and may do, asks a person, and then the server. A server that the
 // person declines isn't asked.
-func Asker(app *cli.App, st *catalog.Stage) parts.Asker {
+func Asker(app *cli.App, by catalog.Preparer) parts.Asker {
 	return func(ctx context.Context, servers []*catalog.Server) ([]*catalog.Announcement, error) {
 		all := make([]*catalog.Announcement, len(servers))
 		for i, server := range servers {
-			agreement, err := consent(ctx, st, server)
+			agreement, err := consent(ctx, by, server)
 			if err != nil {
 				return nil, err
 			}
@@ -30,7 +31,7 @@ func Asker(app *cli.App, st *catalog.Stage) parts.Asker {
 			if !yes {
 				continue
 			}
-			if all[i], err = announced(ctx, app, st, server); err != nil {
+			if all[i], err = announced(ctx, app, by, server); err != nil {
 				return nil, err
 			}
 		}
@@ -38,10 +39,30 @@ func Asker(app *cli.App, st *catalog.Stage) parts.Asker {
 	}
 }
 
+// Each asks one server after the other: one that doesn't start leaves the others, and is reported (§7.2.2).
+func Each(app *cli.App, ask parts.Asker) parts.Asker {
+	return func(ctx context.Context, servers []*catalog.Server) ([]*catalog.Announcement, error) {
+		all := make([]*catalog.Announcement, len(servers))
+		for i := range servers {
+			announced, err := ask(ctx, servers[i:i+1])
+			switch {
+			case err == nil:
+				all[i] = announced[0]
+			case ctx.Err() != nil || fault.CodeOf(err) == fault.Approval: // the person can't be asked
+				return nil, err
+			default:
+				f := fault.Of(err)
+				app.Term.Warn("%s", strings.Join(append([]string{f.Text}, f.Why...), "; "))
+			}
+		}
+		return all, nil
+	}
+}
+
 // announced asks a server, and shows its tools.
-func announced(ctx context.Context, app *cli.App, st *catalog.Stage, server *catalog.Server) (*catalog.Announcement,
+func announced(ctx context.Context, app *cli.App, by catalog.Preparer, server *catalog.Server) (*catalog.Announcement,
 	error) {
-	a, _, err := ask(ctx, app, st, server)
+	a, _, err := ask(ctx, app, by, server)
 	if err != nil {
 		f := fault.Of(err)
 		f.Text = fmt.Sprintf("the server %q can't be asked for its tools: %s", server.Name, f.Text)

@@ -157,7 +157,7 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 		var taken *adoption
-		run := &lockRun{DryRun: c.DryRun, KeyFlag: c.KeyFlag}
+		run := &lockRun{DryRun: c.DryRun, KeyFlag: c.KeyFlag, pins: true}
 		if taken, undo, err = run.takePlugin(ctx, lock, id, src, c.Strict); err != nil {
 			return nil, err
 		}
@@ -193,7 +193,7 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		return ans, err
 	}
-	return ans, nil
+	return ans, c.pinTools(ctx, lock.App, ans)
 }
 
 // require adds a requirement and locks it.

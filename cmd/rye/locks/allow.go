@@ -2,10 +2,10 @@ package locks
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/catalogs"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/project"
@@ -82,14 +82,7 @@ func noteRights(l *paths.Lock, rights []update.Right) {
 		grants := slices.DeleteFunc(slices.Clone(right.Rights), func(right string) bool {
 			return strings.HasPrefix(right, project.Secret)
 		})
-		l.App.Term.Note("if another person signed the plugin, these count only as far as your policy.yaml says: "+
-			"grants: {%q: [%s]}", right.Server+"/**", strings.Join(quoted(grants), ", "))
+		l.App.Term.Note("if another person signed the plugin, these count only as far as your policy.yaml says: %s",
+			catalogs.GrantsText(catalogs.ServerGrants(right.Server, grants)))
 	}
-}
-
-func quoted(words []string) []string {
-	for i, word := range words {
-		words[i] = strconv.Quote(word)
-	}
-	return words
 }

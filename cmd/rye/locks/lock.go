@@ -45,6 +45,7 @@ type lockRun struct {
 	question *paths.Question // --check: the key of its cached answer
 	yaml     []byte          // the new rye.yaml, written before the lock; nil if unchanged
 	allow    *update.Allow   // rights to write into rye.yaml; nil: none
+	pins     bool            // rye add: see adoption
 }
 
 // LockAnswer is the result of rye lock and of the commands that lock after an edit.

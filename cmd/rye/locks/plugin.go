@@ -62,6 +62,7 @@ type adoption struct {
 	key    trusts.KeyFlag
 	strict bool
 	dry    bool
+	pins   bool // the command pins the tools of servers: those that a publisher doesn't pin, once the plugin is locked
 
 	found *sources.Unsigned
 	ans   *unsignedPlugin
@@ -111,14 +112,18 @@ func (c *adoption) adopt(ctx context.Context, id string, src ryeyaml.Source) (un
 	if old := c.locked(); old != nil && old.Manifest == c.found.ID {
 		options.Same = os.DirFS(c.lock.DotAI)
 	}
-	if !c.dry {
-		options.List, options.Ask = catalogs.Lister(c.app, signer), c.each(catalogs.Asker(c.app, stage))
+	switch { // rye lock and rye update start no server
+	case c.dry:
+	case c.pins:
+		options.List, options.Ask = catalogs.Lister(c.app, signer), catalogs.Each(c.app, catalogs.Asker(c.app, stage))
+	default:
+		options.List, options.Pinned = catalogs.Lister(c.app, signer), os.DirFS(c.lock.DotAI)
 	}
 	if c.made, err = parts.Make(ctx, options); err != nil {
 		return nil, err
 	}
 	for _, server := range c.made.Servers {
-		if server.State == parts.Unpinned && !c.dry {
+		if server.State == parts.Unpinned && !c.dry && !(c.pins && parts.Unasked(server.Spec) != "") {
 			c.app.Term.Note("%s: its tools aren't pinned yet; next: %s", server.Item.Ref,
 				fault.Command("rye mcp refresh", server.Name))
 		}
@@ -141,25 +146,6 @@ func (c *adoption) adopt(ctx context.Context, id string, src ryeyaml.Source) (un
 	}
 	c.ans.Admitted = true
 	return writer.Plan.Write(ctx)
-}
-
-// each asks one server after the other: one that doesn't start leaves the others, and is reported (§7.2.2).
-func (c *adoption) each(ask parts.Asker) parts.Asker {
-	return func(ctx context.Context, servers []*catalog.Server) ([]*catalog.Announcement, error) {
-		all := make([]*catalog.Announcement, len(servers))
-		for i := range servers {
-			announced, err := ask(ctx, servers[i:i+1])
-			switch {
-			case err == nil:
-				all[i] = announced[0]
-			case ctx.Err() != nil || fault.CodeOf(err) == fault.Approval: // the person can't be asked
-				return nil, err
-			default:
-				c.app.Term.Warn("%s", fault.Of(err).Text)
-			}
-		}
-		return all, nil
-	}
 }
 
 // describe reads what the plugin has, and compares it with what is locked.
@@ -349,11 +335,7 @@ func (c *adoption) sign(ctx context.Context, plan *adopt.Plan) ([]policy.Grant, 
 	if len(grants) == 0 {
 		return nil, nil
 	}
-	var lines []string
-	for _, g := range grants {
-		lines = append(lines, fmt.Sprintf("%q: [%s]", g.Glob, strings.Join(quoted(slices.Clone(g.Allow)), ", ")))
-	}
-	line := "grants: {" + strings.Join(lines, ", ") + "}"
+	line := catalogs.GrantsText(grants)
 	if !c.app.CanAsk() || c.app.Globals.Yes { // --yes extends no grants
 		c.app.Term.Note("its items may do this only if your policy grants it: %s", line)
 		return nil, nil
@@ -381,7 +363,7 @@ func (c *adoption) grants() (all []policy.Grant) {
 	for _, server := range c.made.Servers {
 		if ref := server.Item.Ref.String(); !decided(ref + "/x") {
 			if allow := server.Spec.Grants.Patterns(); len(allow) > 0 {
-				all = append(all, policy.Grant{Glob: ref + "/**", Allow: allow})
+				all = append(all, catalogs.ServerGrants(ref, allow)...)
 			}
 		}
 	}
@@ -406,7 +388,7 @@ func pluginRoots(id string) []string {
 // nil. undo takes it back.
 func (c *lockRun) takePlugin(ctx context.Context, lock *paths.Lock, id string, src ryeyaml.Source, strict bool) (
 	taken *adoption, undo func() error, err error) {
-	taken = &adoption{app: lock.App, lock: lock, key: c.KeyFlag, strict: strict, dry: c.DryRun}
+	taken = &adoption{app: lock.App, lock: lock, key: c.KeyFlag, strict: strict, dry: c.DryRun, pins: c.pins}
 	undo, err = taken.adopt(ctx, id, src)
 	if taken.ans == nil {
 		taken = nil
