@@ -35,6 +35,22 @@ func (w *Plan) Parts(id string, files []skill.File) error {
 	return nil
 }
 
+// Remove plans the removal of files, as a group.
+func (w *Plan) Remove(group string, files []string) error {
+	w.Begin(group)
+	for _, file := range files {
+		old, err := w.read(file)
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			w.gone = append(w.gone, *old)
+			w.group().Differs = append(w.group().Differs, "removed "+w.Name(file))
+		}
+	}
+	return nil
+}
+
 // DirsOf returns the directories of a plugin's items in a space.
 func DirsOf(id string) []string { return []string{"directives/" + id, "tools/" + id} }
 

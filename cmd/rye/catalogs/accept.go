@@ -113,6 +113,11 @@ func (c *acceptRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err := app.Confirm(ctx, "Accept and sign this?"); err != nil {
 		return nil, err
 	}
+	if server.At.Plugin != "" {
+		if err := (&pinning{app, view, server.At.Plugin, signer}).require(ctx, server); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.write(ctx, app, view, server, space, st, accepted, ans,
 		catalog.Key{Private: signer.Private, Now: app.Clock}); err != nil {
 		return nil, err

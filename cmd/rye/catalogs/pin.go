@@ -64,6 +64,26 @@ func PinTools(ctx context.Context, app *cli.App, plugin string, key trusts.KeyFl
 	return p.write(ctx, all)
 }
 
+// PinnedTools returns the items of the project that pin tools of a plugin's servers, which are items of its bundle.
+func PinnedTools(ctx context.Context, app *cli.App, plugin string) (tools []*ai.Item, err error) {
+	view, err := openServers(ctx, app, false)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	for _, s := range view.servers {
+		if s.At.Plugin != plugin || s.Item == nil || s.Item.Space.Level != ai.System {
+			continue
+		}
+		for _, tool := range s.Tools {
+			if tool.Item.Space.Level == ai.Project {
+				tools = append(tools, tool.Item)
+			}
+		}
+	}
+	return tools, nil
+}
+
 // unpinned returns the servers of the plugin whose tools its publisher leaves to its users, and that have none yet.
 func (p *pinning) unpinned() (all []*catalog.Server) {
 	for _, s := range p.view.servers {
@@ -93,18 +113,27 @@ func (p *pinning) rule(s *catalog.Server) (rule policy.Rule, change bool) {
 		!slices.Contains(now.Keys, own.Name)
 }
 
-// signable leaves out the servers whose tools the user may not sign, if the person can't be asked to change that:
-// --yes doesn't extend trust.
+// unsignable returns the command that lets the user's key sign the tools of a server, if the policy doesn't and the
+// person can't be asked to change that: --yes doesn't extend trust. Else it is empty.
+func (p *pinning) unsignable(s *catalog.Server) (command string) {
+	rule, change := p.rule(s)
+	own := rule.Keys[len(rule.Keys)-1]
+	if !change || own != "" && !p.app.Globals.Yes {
+		return ""
+	}
+	return fault.Command("rye trust add", cmp.Or(own, p.signer.Public().String()), "--names", s.At.Tools())
+}
+
+// signable leaves out the servers whose tools the user may not sign.
 func (p *pinning) signable(servers []*catalog.Server) (left []*catalog.Server) {
 	for _, s := range servers {
-		rule, change := p.rule(s)
-		own := rule.Keys[len(rule.Keys)-1]
-		if !change || own != "" && !p.app.Globals.Yes {
+		command := p.unsignable(s)
+		if command == "" {
 			left = append(left, s)
 			continue
 		}
 		p.app.Term.Warn("%s: your policy doesn't let your key sign its tools; to change that, run %s", s.Item.Ref,
-			fault.Command("rye trust add", cmp.Or(own, p.signer.Public().String()), "--names", s.At.Tools()))
+			command)
 		p.leave(s)
 	}
 	return left
@@ -321,4 +350,19 @@ func (p *pinning) allow(ctx context.Context, all []pinnable) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// require refuses to sign the tools of a server unless the policy lets the user's key, which the person may change
+// now.
+func (p *pinning) require(ctx context.Context, s *catalog.Server) error {
+	command := p.unsignable(s)
+	if command == "" {
+		yes, err := p.allow(ctx, []pinnable{{Server: s}})
+		if yes || err != nil {
+			return err
+		}
+		command = fault.Command("rye trust add", p.signer.Name, "--names", s.At.Tools())
+	}
+	return fault.New(fault.UntrustedKey, "your policy doesn't let your key sign the tools of %q", s.Name).
+		Because("nothing was written").On("name", s.Name).Try(command)
 }

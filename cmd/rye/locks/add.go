@@ -457,7 +457,7 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		if lock.Yaml, err = remove(name); err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(name, pluginIDs) {
+		if strings.HasPrefix(name, pluginIDs) || lock.Old != nil && lock.Old.Bundle(name) != nil {
 			plugins = append(plugins, name)
 		}
 	}
@@ -482,32 +482,6 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		c.explain(lock, ans, f)
 	}
 	return ans, err
-}
-
-// removePlugins removes what was made of unsigned plugins, and their roots.
-func (c *removeRun) removePlugins(ctx context.Context, lock *paths.Lock, ids []string) (undo func() error, err error) {
-	var undone []func() error
-	undo = func() (err error) {
-		for _, one := range slices.Backward(undone) {
-			err = errors.Join(err, one())
-		}
-		return err
-	}
-	for _, id := range ids {
-		for _, root := range pluginRoots(id) {
-			if slices.ContainsFunc(lock.Yaml.Roots, func(r ryeyaml.Root) bool { return r.Text == root }) {
-				if lock.Yaml, err = lock.Yaml.RemoveRoot(root); err != nil {
-					return undo, errors.Join(err, undo())
-				}
-			}
-		}
-		one, err := removePlugin(ctx, lock, id, c.DryRun)
-		if err != nil {
-			return undo, errors.Join(err, undo())
-		}
-		undone = append(undone, one)
-	}
-	return undo, nil
 }
 
 // explain names what still needs a removed bundle. Roots can be removed by the same command.

@@ -442,26 +442,6 @@ func (c *lockRun) takePlugins(ctx context.Context, lock *paths.Lock, ans *LockAn
 // pluginIDs begin the ids of plugins that aren't signed or have no id of their own.
 const pluginIDs = "plugins/"
 
-// removePlugin removes what was made of an unsigned plugin from the project; undo brings it back.
-func removePlugin(ctx context.Context, lock *paths.Lock, id string, dry bool) (undo func() error, err error) {
-	writer, err := exchange.OpenWriter(ctx, lock.App, dry)
-	if err != nil {
-		return nil, err
-	}
-	defer writer.Close()
-	if err := writer.Parts(id, nil); err != nil {
-		return nil, err
-	}
-	if n := writer.Changes(); n > 0 {
-		lock.App.Term.Note("%s", cli.DryVerb(dry, "removes", "would remove")+" "+fault.Count(int64(n), "file")+
-			" that rye made of "+id)
-	}
-	if dry || writer.Changes() == 0 {
-		return func() error { return nil }, nil
-	}
-	return writer.Plan.Write(ctx)
-}
-
 // changedPlugins are the locked unsigned plugins that differ from what their sources have now.
 func changedPlugins(ctx context.Context, lock *paths.Lock) (lines []outdatedLine, err error) {
 	for _, r := range lock.Yaml.Requires {
