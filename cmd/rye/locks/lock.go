@@ -298,6 +298,9 @@ func (c *lockRun) make(ctx context.Context, lock *paths.Lock, ans *LockAnswer) (
 	if f, ok := err.(*fault.Error); ok && f.Details["reason"] == "weaker" {
 		f.Hint[len(f.Hint)-1] = app.With(workspace.Accepting(f.Details["names"].([]string))...)
 	}
+	if result.Written && err == nil {
+		noteTools(lock, result)
+	}
 	if c.Check && err == nil {
 		c.remember(ctx, lock, ans)
 	}

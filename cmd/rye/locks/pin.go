@@ -13,8 +13,10 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/exchange"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/update"
 )
 
 // pinTools pins the tools of the servers of a plugin that its publisher didn't pin, and locks them. The plugin is
@@ -63,6 +65,27 @@ func (c *addRun) lockTools(ctx context.Context, app *cli.App, ans *changeAnswer,
 		return err
 	}
 	return c.change(ctx, lock, ans, &lockRun{KeyFlag: c.KeyFlag})
+}
+
+// noteTools names the changed servers whose tools the user of the plugin pins, and the command that does so again.
+func noteTools(l *paths.Lock, result *update.Result) {
+	for _, w := range result.Weakenings {
+		if w.Kind != lock.ServerChanged {
+			continue
+		}
+		tools := slices.DeleteFunc(slices.Clone(result.Made.Lock.Pins), func(p lockfile.Pin) bool {
+			return !strings.HasPrefix(p.Ref.String(), w.Name+"/")
+		})
+		if len(tools) > 0 && tools[0].From != lockfile.FromProject {
+			continue // its publisher pins them
+		}
+		plugin, server, _ := strings.Cut(strings.TrimPrefix(w.Name, "tool:"), "/servers/")
+		how := "its tools aren't pinned yet"
+		if len(tools) > 0 {
+			how = "its tools are pinned as they were before it changed"
+		}
+		l.App.Term.Note("%s: %s; next: %s", w.Name, how, fault.Command("rye mcp refresh", plugin+"/"+server))
+	}
 }
 
 // removePlugins removes what was made of plugins for the project, and their roots.
