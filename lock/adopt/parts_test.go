@@ -79,4 +79,17 @@ func TestParts(t *testing.T) {
 		!has("tools/plugins/demo2/x.md") {
 		t.Error("not removed", err)
 	}
+	// Single files are removed, and brought back.
+	p = plan()
+	if err := p.Remove("demo2", []string{"tools/plugins/demo2/x.md", "tools/none.md"}); err != nil ||
+		p.Changes() != 1 {
+		t.Fatal(p.Changes(), err)
+	}
+	undo, err = p.Write(t.Context())
+	if err != nil || has("tools/plugins/demo2/x.md") {
+		t.Fatal("not removed", err)
+	}
+	if err := undo(); err != nil || !has("tools/plugins/demo2/x.md") {
+		t.Error("not brought back", err)
+	}
 }
