@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -122,10 +123,12 @@ func TestReferencePlugin(t *testing.T) {
 	publisher := h.lockedProject(filepath.Join(h.dir, "publisher"), 0)
 	publisher.put("rye.yaml", "packages: {npm: \""+mirror+"\"}\n")
 	publisher.put("demo/plugin.json", `{"$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json",
-		"name": "demo", "version": "1.0.0"}`)
+		"name": "demo", "version": "1.0.0",
+		"extensions": {"io.github.rye-build": {"servers": {"private": {"secrets": ["demo-token"]}}}}}`)
 	publisher.put("demo/mcp.json", `{"$schema": "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json",
 		"mcpServers": {"everything": {"type": "stdio", "command": "npx",
-			"args": ["-y", "@modelcontextprotocol/server-everything"], "env": {"PLACE": "${PLUGIN_DATA}"}}}}`)
+			"args": ["-y", "@modelcontextprotocol/server-everything"], "env": {"PLACE": "${PLUGIN_DATA}"}},
+		"private": {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything"]}}}`)
 	plugin := publisher.path("demo")
 	h.must("bundle", "create", "-C", plugin)
 	h.must("bundle", "verify", plugin)
@@ -136,11 +139,30 @@ func TestReferencePlugin(t *testing.T) {
 	}
 	p := h.lockedProject(filepath.Join(h.dir, "p"), 0)
 	p.put("rye.yaml", "packages: {npm: \""+mirror+"\"}\n")
-	p.in("add", plugin)
+	// The server that needs a secret is pinned by its user, who is shown its packages.
+	set := h.command("auth", "set", "demo-token")
+	set.Stdin = strings.NewReader("canary-0123456789")
+	policy := filepath.Join(h.dir, ".ai", "policy.yaml")
+	text, err := os.ReadFile(policy)
+	if err = errors.Join(err, set.Run(), os.WriteFile(policy,
+		append(text, "\nexec:\n  secrets: {demo-token: [\"tool:plugins/demo/**\"]}\n"...), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	add := h.command("add", plugin, "-C", p.project)
+	add.Args = slices.DeleteFunc(add.Args, func(arg string) bool { return arg == "-q" || arg == "--json" })
+	if out, err := add.CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "tool:plugins/demo/servers/private would start this program now") ||
+		!strings.Contains(string(out), " npm:@modelcontextprotocol/server-everything@") ||
+		strings.Contains(string(out), "servers/everything would") {
+		t.Errorf("%v, %s", err, out)
+	}
 	call := []string{"exec", "-C", p.project, "tool:plugins/demo/servers/everything/echo", "--params",
 		`{"message": "a"}`}
-	if out := p.must(call...); !strings.Contains(out, "Echo: a") {
-		t.Error(out)
+	for _, server := range []string{"private", "everything"} {
+		call[3] = "tool:plugins/demo/servers/" + server + "/echo"
+		if out := p.must(call...); !strings.Contains(out, "Echo: a") {
+			t.Error(out)
+		}
 	}
 	p.in("vendor")
 	cmd := h.command(append(call, "--offline")...)
