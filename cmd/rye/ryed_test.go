@@ -147,6 +147,10 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 			}
 		}
 	}
+	_, third, err := r.AddToken(ctx, registry.Token{Account: "ada", Label: "third", Scopes: registry.Scopes})
+	if err != nil {
+		t.Fatal(err)
+	}
 	by, err := r.Caller(ctx, tokens[0])
 	if err != nil {
 		t.Fatal(err)
@@ -187,5 +191,6 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 		"owner claim": {"acme", "--registry", at}, "owner list": {"acme", "--registry", at},
 		"owner add": {"acme", "eve", "--registry", at}, "owner remove": {"acme", "eve", "--registry", at},
 		"info": {"acme/base", "--registry", at}, "login": {at, "--file"}, "logout": {at}, "whoami": {"--registry", at},
+		"registry token list": {"--registry", at}, "registry token remove": {third.ID, "--registry", at},
 	}, tokens[0], tokens[1]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -194,6 +195,12 @@ func (r *Registry) mayPublish(in rows.Reader, by *Caller, v *Version) error {
 		return fault.New(fault.Validation, "%q has no id of its own: plugins/ belongs to all", v.Bundle).
 			Because("a published plugin names its id in plugin.json").
 			Because(`as in "extensions": {"io.github.rye-build": {"id": "acme/db"}}`)
+	}
+	for segment := range strings.SplitSeq(path.Dir(v.Bundle), "/") {
+		if strings.HasSuffix(segment, ".yaml") { // where the file of an index is, no directory can be
+			return fault.New(fault.Validation, "%q can't be published: only the last segment may end in .yaml",
+				v.Bundle)
+		}
 	}
 	_, err := r.owned(in, by, name)
 	return err

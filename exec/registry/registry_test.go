@@ -341,6 +341,7 @@ func TestRefused(t *testing.T) {
 		"a byte too many":   {ada, append(bytes.Clone(good), 0), "", ""},
 		"no keys":           {ada, w.archive(pack{id: "acme/base", version: "1.0.0", noKeys: true}), fault.Unsigned, "key"},
 		"an id without /":   {ada, w.archive(pack{id: "acme", version: "1.0.0"}), fault.Validation, "namespace"},
+		"a file's name":     {ada, w.archive(pack{id: "acme/a.yaml/x", version: "1.0.0"}), fault.Validation, ".yaml"},
 		"of plugins":        {ada, w.archive(pack{id: "plugins/x", version: "1.0.0"}), fault.Validation, "id of its own"},
 		"an unclaimed name": {ada, w.archive(pack{id: "fresh/x", version: "1.0.0"}), fault.NotFound, "fresh"},
 	} {

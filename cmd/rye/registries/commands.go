@@ -79,5 +79,19 @@ func Commands() []cli.Command {
 			More: "Examples:\n\n    rye whoami --registry https://registry.example.com",
 			New:  func() cli.Runner { return new(whoamiRun) }, Schema: "whoami/1", Output: loggedIn{},
 		},
+		{Path: "registry", Group: "exchange", Help: "Manage an account's tokens at a registry."},
+		{Path: "registry token", Group: "exchange", Help: "Manage an account's tokens at a registry."},
+		{
+			Path: "registry token list", Group: "exchange", Help: "List the tokens of the account.",
+			More: "It never shows a token itself.\n\nExamples:\n\n" +
+				"    rye registry token list --registry https://registry.example.com",
+			New: func() cli.Runner { return new(tokenListRun) }, Schema: "registry-token-list/1", Output: tokenList{},
+		},
+		{
+			Path: "registry token remove", Quiet: true, Group: "exchange", Help: "End a token of the account.",
+			More: "Examples:\n\n    rye registry token remove 9e043480308e --registry https://registry.example.com",
+			New:  func() cli.Runner { return new(tokenRemoveRun) }, Schema: "registry-token-remove/1",
+			Output: tokenRemoved{},
+		},
 	}
 }

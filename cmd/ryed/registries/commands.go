@@ -24,6 +24,13 @@ func Commands() []cli.Command {
 				"It exits 1 if something does.\n\nExamples:\n\n    ryed registry verify --data /srv/registry",
 			New: func() cli.Runner { return new(verifyRun) }, Schema: "registry-verify/1", Output: verified{},
 		},
+		{
+			Path: "registry mirror", Group: "registry", Help: "Copy what clients read to a directory.",
+			More: "Any web server can serve the directory, and clients verify it as they do the registry. Run it again " +
+				"to bring the copy up to date.\n\nExamples:\n\n" +
+				"    ryed registry mirror /srv/www/registry --data /srv/registry",
+			New: func() cli.Runner { return new(mirrorRun) }, Schema: "registry-mirror/1", Output: mirrored{},
+		},
 		{Path: "registry account", Group: "registry", Help: "Manage the accounts of a registry."},
 		{
 			Path: "registry account add", Quiet: true, Group: "registry", Help: "Add an account.",
