@@ -86,18 +86,19 @@ func TestLayersPlanted(t *testing.T) {
 
 // rules is layers.txt, parsed.
 type rules struct {
-	rooms   []string
-	row     map[string]int // package → the line of its room in which it stands
-	suites  []string
-	only    map[string]onlyRule
-	calls   map[string][]string // os.Exit → files
-	root    []string
-	names   []string
-	lines   int
-	columns int
-	stilted *regexp.Regexp // words of a style that was given up
-	never   []string
-	unknown []string
+	rooms    []string
+	row      map[string]int // package → the line of its room in which it stands
+	suites   []string
+	only     map[string]onlyRule
+	unlinked map[string][]string // program → packages that it doesn't link
+	calls    map[string][]string // os.Exit → files
+	root     []string
+	names    []string
+	lines    int
+	columns  int
+	stilted  *regexp.Regexp // words of a style that was given up
+	never    []string
+	unknown  []string
 
 	// While it is read: the rule, what it is about, the lines of rooms so far, and whether test files follow.
 	rule, about string
@@ -108,7 +109,8 @@ type rules struct {
 type onlyRule struct{ code, tests []string }
 
 func parseRules(text string) rules {
-	r := rules{row: map[string]int{}, only: map[string]onlyRule{}, calls: map[string][]string{}}
+	r := rules{row: map[string]int{}, only: map[string]onlyRule{}, calls: map[string][]string{},
+		unlinked: map[string][]string{}}
 	for rule := range strings.SplitSeq(regexp.MustCompile(`(?m) *#.*$`).ReplaceAllString(text, ""), "\n") {
 		r.line(rule)
 	}
@@ -130,6 +132,8 @@ func (r *rules) line(text string) {
 		case "only":
 			r.about, words, r.inTests = words[0], words[1:], false
 			r.only[r.about] = onlyRule{}
+		case "unlinked":
+			r.about, words = words[0], words[1:]
 		}
 	}
 	switch r.rule {
@@ -142,6 +146,8 @@ func (r *rules) line(text string) {
 		r.suites = append(r.suites, words...)
 	case "only":
 		r.importers(words)
+	case "unlinked":
+		r.unlinked[r.about] = append(r.unlinked[r.about], words...)
 	case "calls":
 		i := slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, "/") })
 		if i < 0 {
@@ -195,9 +201,10 @@ func (r *rules) mayImport(from, to string) bool {
 // A checker collects complaints about a tree.
 type checker struct {
 	rules
-	fsys fs.FS
-	docs map[string][]string // package directory → files with a package comment
-	all  []string
+	fsys    fs.FS
+	docs    map[string][]string // package directory → files with a package comment
+	imports map[string][]string // package directory → what its files import, those of tests left out
+	all     []string
 }
 
 func (c *checker) complain(format string, args ...any) {
@@ -210,7 +217,8 @@ func checkTree(fsys fs.FS) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	c := &checker{rules: parseRules(string(text)), fsys: fsys, docs: map[string][]string{}}
+	c := &checker{rules: parseRules(string(text)), fsys: fsys, docs: map[string][]string{},
+		imports: map[string][]string{}}
 	for _, word := range c.unknown {
 		c.complain("testdata/layers.txt: no rule is called %q", word)
 	}
@@ -225,6 +233,9 @@ func checkTree(fsys fs.FS) []string {
 	}
 	if err := fs.WalkDir(fsys, ".", c.visit); err != nil {
 		c.complain("%v", err)
+	}
+	for program := range c.unlinked {
+		c.links(program)
 	}
 	for dir, files := range c.docs {
 		if len(files) != 1 {
@@ -412,11 +423,32 @@ func (c *checker) comment(name string, set *token.FileSet, doc *ast.CommentGroup
 	}
 }
 
+// links wants that a program doesn't link certain packages, through however many of ours.
+func (c *checker) links(program string) {
+	seen := map[string]bool{program: true}
+	for todo := []string{program}; len(todo) > 0; todo = todo[1:] {
+		for _, what := range c.imports[todo[0]] {
+			if ours, ok := strings.CutPrefix(what, module+"/"); ok && !seen[ours] {
+				seen[ours] = true
+				todo = append(todo, ours)
+			}
+			for _, never := range c.unlinked[program] {
+				if what == never || strings.HasPrefix(what, never+"/") {
+					c.complain("%s: links %q, through %s", program, what, todo[0])
+				}
+			}
+		}
+	}
+}
+
 func (c *checker) imported(name, dir string, test bool, spec *ast.ImportSpec) {
 	what, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {
 		c.complain("%s: %v", name, err)
 		return
+	}
+	if !test {
+		c.imports[dir] = append(c.imports[dir], what)
 	}
 	if spec.Name != nil && spec.Name.Name == "_" && what != "embed" {
 		c.complain("%s: blank import of %q: nothing registers itself", name, what)
