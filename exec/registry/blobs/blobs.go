@@ -81,8 +81,8 @@ func (e *ExistsError) Fault() *fault.Error {
 	return fault.New(fault.Conflict, "%q exists", e.Name).From(fs.ErrExist).On("name", e.Name).Permanent()
 }
 
-// missing returns the error for a file that doesn't exist.
-func missing(name string) error { return &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist} }
+// Missing returns the error for a file that doesn't exist.
+func Missing(name string) error { return &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist} }
 
 // Check refuses an invalid name.
 func Check(name string) error {
@@ -119,12 +119,12 @@ func CheckSize(name string, size, most int64) error {
 
 // Exactly returns a reader of the size bytes of r. It returns the last one only after r has ended there, so that who
 // reads it to the end has a whole file. It fails when ctx ends, and when r has more or fewer bytes.
-func Exactly(ctx context.Context, name string, r io.Reader, size int64) io.Reader {
-	return &exact{ctx, name, r, size, size, nil}
+func Exactly(ctx context.Context, name string, r io.Reader, size int64) *Exact {
+	return &Exact{ctx, name, r, size, size, nil}
 }
 
-// exact is the reader that Exactly returns.
-type exact struct {
+// Exact is the reader that Exactly returns.
+type Exact struct {
 	ctx        context.Context
 	name       string
 	r          io.Reader
@@ -132,8 +132,16 @@ type exact struct {
 	err        error // of the last Read, and of all after it
 }
 
+// Err returns the error with which the reader has failed: a library may hide it behind one of its own.
+func (e *Exact) Err() error {
+	if e.err == io.EOF {
+		return nil
+	}
+	return e.err
+}
+
 // Read implements io.Reader.
-func (e *exact) Read(b []byte) (n int, err error) {
+func (e *Exact) Read(b []byte) (n int, err error) {
 	if e.err != nil {
 		return 0, e.err
 	}
@@ -143,7 +151,7 @@ func (e *exact) Read(b []byte) (n int, err error) {
 	return n, e.err
 }
 
-func (e *exact) read(b []byte) (int, error) {
+func (e *Exact) read(b []byte) (int, error) {
 	if err := context.Cause(e.ctx); err != nil {
 		return 0, err
 	}

@@ -172,14 +172,14 @@ func (l *Local) Open(ctx context.Context, name string) (*File, error) {
 	}
 	f, err := l.in.Root.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.NotDirectory) {
-		return nil, missing(name)
+		return nil, Missing(name)
 	}
 	if err != nil {
 		return nil, err
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = missing(name)
+		err = Missing(name)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

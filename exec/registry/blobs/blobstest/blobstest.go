@@ -188,24 +188,26 @@ func cutOff(t *testing.T, open Open) {
 	broken := errors.New("broken")
 	text := strings.Repeat("x", 100_000)
 	half := strings.NewReader(text[:50_000])
+	then := func(err error) io.Reader { return io.MultiReader(strings.NewReader(text), iotest.ErrReader(err)) }
 	for name, c := range map[string]struct {
 		r    io.Reader
 		size int64
-		code fault.Code
+		code fault.Code // or else
+		err  error
 	}{
-		"short":            {half, 100_000, fault.Validation},
-		"long":             {strings.NewReader(text), 50_000, fault.Validation},
-		"long by one":      {strings.NewReader(text), 99_999, fault.Validation},
-		"long and slow":    {iotest.OneByteReader(strings.NewReader("ab")), 1, fault.Validation},
-		"not empty":        {strings.NewReader("x"), 0, fault.Validation},
-		"fails":            {io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), 200_000, ""},
-		"fails at once":    {iotest.ErrReader(broken), 10, ""},
-		"fails at its end": {io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), 100_000, ""},
+		"short":         {half, 100_000, fault.Validation, nil},
+		"long":          {strings.NewReader(text), 50_000, fault.Validation, nil},
+		"long by one":   {strings.NewReader(text), 99_999, fault.Validation, nil},
+		"long and slow": {iotest.OneByteReader(strings.NewReader("ab")), 1, fault.Validation, nil},
+		"not empty":     {strings.NewReader("x"), 0, fault.Validation, nil},
+		"fails":         {then(broken), 200_000, "", broken},
+		"is cut off":    {then(io.ErrUnexpectedEOF), 200_000, "", io.ErrUnexpectedEOF},
+		"fails at once": {iotest.ErrReader(broken), 10, "", broken},
+		"fails last":    {then(broken), 100_000, "", broken},
+		"fails empty":   {iotest.ErrReader(broken), 0, "", broken},
 	} {
 		err := s.Create(t.Context(), "a/"+name, c.r, c.size)
-		if c.code == "" && !errors.Is(err, broken) {
-			t.Errorf("%s: %v", name, err)
-		} else if c.code != "" && (err == nil || fault.CodeOf(err) != c.code) {
+		if c.err != nil && !errors.Is(err, c.err) || c.err == nil && (err == nil || fault.CodeOf(err) != c.code) {
 			t.Errorf("%s: %v", name, err)
 		}
 		absent(t, s, "a/"+name)
