@@ -27,6 +27,13 @@ type Total interface {
 	Records() [][]byte
 }
 
+// A SizedTotal knows about how long its Records are, in bytes, without making them. A Book makes them only if that is
+// less than half of its size.
+type SizedTotal interface {
+	Total
+	Size() int64
+}
+
 // A Book is one file of records, and their total. It is safe for concurrent use, and several Books, also in other
 // processes, may have the same file. The caller closes it after the last use.
 type Book[T Total] struct {
@@ -169,7 +176,7 @@ func (b *Book[T]) commit(all []*change[T]) {
 		}
 		if end.Size == 0 {
 			lines = append([]byte(b.Format+version+"\n"), lines...)
-		} else if end.Size > max(compactAt, b.dense) {
+		} else if end.Size > max(compactAt, b.dense) && b.mayShrink(end.Size) {
 			// Making the compact book costs as much as reading all of it, so a change seldom tries.
 			short := b.compact()
 			if b.dense = 2 * int64(len(short)); b.dense < end.Size {
@@ -218,6 +225,12 @@ func (b *Book[T]) decide(all []*change[T]) (lines []byte, err error) {
 		return nil, errNothing
 	}
 	return lines, nil
+}
+
+// mayShrink reports whether a compact book may have less than half of a size.
+func (b *Book[T]) mayShrink(size int64) bool {
+	total, ok := any(b.total).(SizedTotal)
+	return !ok || 2*total.Size() < size
 }
 
 // compact returns the content of a short book with the same total.

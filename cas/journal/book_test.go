@@ -329,6 +329,41 @@ func (c counted) Records() [][]byte {
 	return c.words.Records()
 }
 
+// sized is a total that knows its size.
+type sized struct {
+	counted
+	size *int64
+}
+
+func (s sized) Size() int64 { return *s.size }
+
+// TestCompactsSized: a total that says that its records are long isn't asked for them. A process that writes once to a
+// large book would need several times its memory.
+func TestCompactsSized(t *testing.T) {
+	made, size := 0, int64(1<<30)
+	b := &Book[sized]{Path: filepath.Join(t.TempDir(), "words"), Format: "rye words",
+		Empty: func() sized { return sized{counted{&words{map[string]int{}}, &made}, &size} }}
+	defer b.Close()
+	add := func(n int) {
+		must(t, b.Change(t.Context(), func(sized) (all []any, err error) {
+			for i := range 6_000 {
+				all = append(all, word{fmt.Sprint("a", i), n})
+			}
+			return all, nil
+		}))
+	}
+	for n := range 3 {
+		add(n + 1)
+	}
+	if made != 0 {
+		t.Errorf("%d compact books", made)
+	}
+	size = 1
+	if add(4); made != 1 {
+		t.Errorf("%d compact books", made)
+	}
+}
+
 // TestCompactsSeldom: a large book without superfluous records is compared with a compact one once, and not at each
 // change. The book of a registry has all of its versions, and each publish would write them all.
 func TestCompactsSeldom(t *testing.T) {
