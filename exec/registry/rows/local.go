@@ -162,7 +162,7 @@ func (t *table) apply(parts []record) error {
 			}
 			i--
 		}
-		if value[0] != '{' || len(value) > MaxValue || !json.Valid(value) {
+		if value[0] != '{' || len(value) > MaxValue || r.Piece != nil && !json.Valid(value) {
 			return errors.New("not a value")
 		}
 		t.put(Row{r.Put, value})

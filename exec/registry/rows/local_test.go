@@ -321,6 +321,30 @@ func TestShorter(t *testing.T) {
 	}
 }
 
+// TestSize: the file stays bounded, however often rows are written again or removed.
+func TestSize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows")
+	l := open(t, filepath.Dir(path), nil)
+	value := []byte(`{"text":"` + strings.Repeat("a", 1_000) + `"}`)
+	for round := range 16 {
+		must(t, l.Update(t.Context(), func(w rows.Writer) error {
+			for i := range 400 {
+				if name := fmt.Sprint(i); round < 8 || round%2 == 0 {
+					w.Put(name, value)
+				} else {
+					w.Delete(name)
+				}
+			}
+			return nil
+		}))
+		info, err := os.Stat(path)
+		must(t, err)
+		if info.Size() > 1_500_000 {
+			t.Fatalf("%d bytes for at most 420,000 after round %d", info.Size(), round)
+		}
+	}
+}
+
 // TestTable: rows stay sorted and are all found, however many chunks they need, and however they came and went.
 func TestTable(t *testing.T) {
 	dir := t.TempDir()

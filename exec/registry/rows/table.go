@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/cas/journal"
 )
 
 // A table has the rows of a local store in memory, sorted by name. It is a list of chunks, so that a new name moves
@@ -12,7 +14,16 @@ import (
 type table struct {
 	chunks [][]Row  // none is empty
 	parts  []record // of an update that isn't read to its end
+	bytes  int64    // about how long the records of all rows are
 }
+
+// lineOf is about how many bytes a record needs beside its name and value.
+const lineOf = 55
+
+var _ journal.SizedTotal = (*table)(nil)
+
+// Size implements journal.SizedTotal.
+func (t *table) Size() int64 { return t.bytes }
 
 // maxChunk is the most rows of a chunk. A full one is cut in half.
 const maxChunk = 256
@@ -37,8 +48,13 @@ func (t *table) find(name string) (chunk, at int, found bool) {
 // put adds or replaces a row.
 func (t *table) put(row Row) {
 	i, at, found := t.find(row.Name)
+	t.bytes += int64(len(row.Value))
+	if !found {
+		t.bytes += int64(len(row.Name)) + lineOf
+	}
 	switch {
 	case found:
+		t.bytes -= int64(len(t.chunks[i][at].Value))
 		t.chunks[i][at] = row
 		return
 	case len(t.chunks) == 0:
@@ -59,6 +75,7 @@ func (t *table) delete(name string) {
 	if !found {
 		return
 	}
+	t.bytes -= int64(len(name)+len(t.chunks[i][at].Value)) + lineOf
 	t.chunks[i] = slices.Delete(t.chunks[i], at, at+1)
 	if len(t.chunks[i]) == 0 {
 		t.chunks = slices.Delete(t.chunks, i, i+1)
