@@ -6,8 +6,8 @@
 // ~/.aws/credentials. The bucket is always in the path. A host of this machine (localhost, 127.0.0.1, ::1) is reached
 // with HTTP, any other one with HTTPS.
 //
-// A file is one object, with its name behind the prefix as key. It is sent in one request, so that it appears whole or
-// not at all; a new one with "If-None-Match: *", so that an existing one stays.
+// A file is one object, with its name behind the prefix as key. It is sent in one request with its digests, so that it
+// appears whole or not at all; a new one with "If-None-Match: *", so that an existing one stays.
 //
 // Not all servers know that condition, and one that ignores it would replace published files. Therefore Open creates
 // the object "rye:blobs" twice, with the condition, and refuses a server that accepts both. Its text is the version of
@@ -19,9 +19,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"hash"
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -39,12 +45,14 @@ import (
 type Options struct {
 	Address         string // without keys
 	CredentialsFile string // only its owner may read it; optional
+	Spool           string // directory of files that are sent and can't be read twice; os.TempDir() when empty
 }
 
 // A Store keeps files in a bucket.
 type Store struct {
 	core           minio.Core
 	bucket, prefix string
+	spool          string
 }
 
 var _ blobs.Store = (*Store)(nil)
@@ -121,7 +129,8 @@ func (o Options) parse() (s *Store, endpoint, region string, err error) {
 		}
 		prefix += "/"
 	}
-	return &Store{bucket: bucket, prefix: prefix}, u.Host, cmp.Or(u.Query().Get("region"), "us-east-1"), nil
+	return &Store{bucket: bucket, prefix: prefix, spool: cmp.Or(o.Spool, os.TempDir())}, u.Host,
+		cmp.Or(u.Query().Get("region"), "us-east-1"), nil
 }
 
 func badAddress(format string, args ...any) *fault.Error {
@@ -181,8 +190,12 @@ func readKeys(path string) (*credentials.Credentials, error) {
 // checkFormat refuses a bucket with files of a newer format, and a server that doesn't keep what exists.
 func (s *Store) checkFormat(ctx context.Context) error {
 	text := formatName + strconv.Itoa(version) + "\n"
-	put := func() error { return s.put(ctx, format, strings.NewReader(text), int64(len(text)), true) }
-	err := put()
+	d, err := digestsOf(strings.NewReader(text), io.Discard)
+	if err != nil {
+		return err
+	}
+	put := func() error { return s.put(ctx, format, strings.NewReader(text), d, true) }
+	err = put()
 	if err == nil {
 		if err = put(); err == nil {
 			return fault.New(fault.Config, "the object store can't be used: it replaces existing objects").
@@ -214,16 +227,33 @@ func (s *Store) checkFormat(ctx context.Context) error {
 	return nil
 }
 
-// put sends an object in one request.
-func (s *Store) put(ctx context.Context, name string, r io.Reader, size int64, exclusive bool) error {
-	// Without TLS the client signs each part of a body, and sends an empty one in a form that servers refuse.
-	o := minio.PutObjectOptions{DisableMultipart: true, ContentType: "application/octet-stream",
-		DisableContentSha256: size == 0}
+// put sends an object in one request, with its digests: not all servers notice by themselves that a body is not whole.
+func (s *Store) put(ctx context.Context, name string, r io.Reader, d *digests, exclusive bool) error {
+	// Without this option the client would sign each part of a body instead.
+	o := minio.PutObjectOptions{DisableContentSha256: true, ContentType: "application/octet-stream"}
 	if exclusive {
 		o.SetMatchETagExcept("*")
+		// The client repeats a request whose body it can read again. A second one would find what the first one,
+		// whose answer was lost, has stored.
+		r = struct{ io.Reader }{r}
 	}
-	_, err := s.core.Client.PutObject(ctx, s.bucket, s.prefix+name, r, size, o)
+	_, err := s.core.PutObject(ctx, s.bucket, s.prefix+name, r, d.size,
+		base64.StdEncoding.EncodeToString(d.md5.Sum(nil)), hex.EncodeToString(d.sha256.Sum(nil)), o)
 	return err
+}
+
+// digests are what a server compares a body with: all of them know MD5.
+type digests struct {
+	md5, sha256 hash.Hash
+	size        int64
+}
+
+// digestsOf reads r to its end, and writes to w what it has read.
+func digestsOf(r io.Reader, w io.Writer) (*digests, error) {
+	d := &digests{md5: md5.New(), sha256: sha256.New()}
+	var err error
+	d.size, err = io.Copy(io.MultiWriter(d.md5, d.sha256, w), r)
+	return d, err
 }
 
 // early is the size from which on Create looks whether a file exists before it sends it.
@@ -245,20 +275,44 @@ func (s *Store) Create(ctx context.Context, name string, r io.Reader, size int64
 			return &blobs.ExistsError{Name: name}
 		}
 	}
-	// The client can't read this one again, so it sends one request. A second one would find what the first one, whose
-	// answer was lost, has stored.
-	exact := blobs.Exactly(ctx, name, r, size)
-	if size == 0 { // then the client doesn't read it
-		if _, err := exact.Read(make([]byte, 1)); err != nil && err != io.EOF {
-			return err
-		}
+	body, d, done, err := s.whole(blobs.Exactly(ctx, name, r, size), r)
+	if err != nil {
+		return err
 	}
-	err := s.put(ctx, name, exact, size, true)
-	if exact.Err() != nil {
-		return exact.Err()
-	}
-	return s.failure(ctx, name, err)
+	defer done()
+	return s.failure(ctx, name, s.put(ctx, name, body, d, true))
 }
+
+// whole returns the bytes of exact, which reads r, with their digests. If r can't be read twice, they are in a file
+// meanwhile.
+func (s *Store) whole(exact, r io.Reader) (body io.Reader, d *digests, done func(), err error) {
+	if again, ok := r.(io.ReadSeeker); ok {
+		start, err := again.Seek(0, io.SeekCurrent)
+		if err == nil {
+			d, err = digestsOf(exact, io.Discard)
+		}
+		if err == nil {
+			_, err = again.Seek(start, io.SeekStart)
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return io.LimitReader(again, d.size), d, func() {}, nil
+	}
+	spool := &osfile.Scratch{Dir: s.spool}
+	d, err = digestsOf(exact, appender{spool})
+	if err != nil {
+		spool.Close()
+		return nil, nil, nil, err
+	}
+	return io.NewSectionReader(spool, 0, d.size), d, spool.Close, nil
+}
+
+// An appender writes to a Scratch.
+type appender struct{ *osfile.Scratch }
+
+// Write implements io.Writer.
+func (a appender) Write(b []byte) (int, error) { return len(b), a.Append(b) }
 
 // Replace implements blobs.Store.
 func (s *Store) Replace(ctx context.Context, name string, b []byte) error {
@@ -271,7 +325,11 @@ func (s *Store) Replace(ctx context.Context, name string, b []byte) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return s.failure(ctx, name, s.put(ctx, name, bytes.NewReader(b), int64(len(b)), false))
+	d, err := digestsOf(bytes.NewReader(b), io.Discard)
+	if err != nil {
+		return err
+	}
+	return s.failure(ctx, name, s.put(ctx, name, bytes.NewReader(b), d, false))
 }
 
 // Remove implements blobs.Store.
