@@ -151,7 +151,7 @@ func (o Options) keys() (*credentials.Credentials, error) {
 		return readKeys(o.CredentialsFile)
 	}
 	keys := credentials.NewEnvAWS()
-	if value, err := keys.Get(); err != nil || value.AccessKeyID == "" || value.SecretAccessKey == "" {
+	if value, err := keys.GetWithContext(nil); err != nil || value.AccessKeyID == "" || value.SecretAccessKey == "" {
 		return nil, fault.New(fault.AuthRequired, "no keys for the object store").From(err).
 			Try("export AWS_ACCESS_KEY_ID", "export AWS_SECRET_ACCESS_KEY")
 	}

@@ -91,7 +91,7 @@ func TestKeys(t *testing.T) {
 			continue
 		}
 		must(t, err)
-		v, err := keys.Get()
+		v, err := keys.GetWithContext(nil)
 		must(t, err)
 		if got := v.AccessKeyID + " " + v.SecretAccessKey + " " + v.SessionToken; got != want {
 			t.Errorf("%.40q: %s", text, got)
