@@ -25,7 +25,7 @@ import (
 type wire struct {
 	net.Listener
 	mu    sync.Mutex
-	rule  func(message []byte, toServer bool) (deliver, goesOn bool) // of the messages of all connections
+	rule  func(message []byte, toServer bool) (deliver, goesOn bool) // one message at a time, of all connections
 	links []net.Conn
 }
 
@@ -68,13 +68,12 @@ func (w *wire) copy(to, from net.Conn, toServer bool) {
 			to.Close()
 			return
 		}
-		w.mu.Lock()
-		rule := w.rule
-		w.mu.Unlock()
 		deliver, goesOn := true, true
-		if rule != nil {
-			deliver, goesOn = rule(b[:n], toServer)
+		w.mu.Lock()
+		if w.rule != nil {
+			deliver, goesOn = w.rule(b[:n], toServer)
 		}
+		w.mu.Unlock()
 		if deliver {
 			if _, err := to.Write(b[:n]); err != nil {
 				from.Close()
