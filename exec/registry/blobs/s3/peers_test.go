@@ -5,6 +5,7 @@ package s3
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
@@ -249,6 +250,50 @@ func TestDigests(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 || bodies != 6 {
 		t.Errorf("%v, %v, %d bodies", left, err, bodies)
+	}
+}
+
+// TestServed: a server can hand a file on, whole, in part, or not at all if the client has it.
+func TestServed(t *testing.T) {
+	s := open(t, world())
+	text := strings.Repeat("0123456789", 100_000)
+	blobstest.Create(t, s, "a", text)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f, err := s.Open(r.Context(), "a")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		w.Header().Set("ETag", `"`+f.ETag+`"`)
+		http.ServeContent(w, r, "", f.Modified, f)
+	}))
+	t.Cleanup(web.Close)
+	tag := ""
+	for _, c := range []struct {
+		header, value string
+		status        int
+		body          string
+	}{
+		{"Accept", "*/*", http.StatusOK, text},
+		{"Range", "bytes=4-8", http.StatusPartialContent, "45678"},
+		{"Range", "bytes=-3", http.StatusPartialContent, "789"},
+		{"Range", "bytes=2000000-", http.StatusRequestedRangeNotSatisfiable, "invalid range: failed to overlap\n"},
+		{"If-None-Match", "", http.StatusNotModified, ""},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL, nil)
+		must(t, err)
+		if r.Header.Set(c.header, c.value); c.value == "" {
+			r.Header.Set(c.header, tag)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		must(t, err)
+		b, err := io.ReadAll(answer.Body)
+		must(t, errors.Join(err, answer.Body.Close()))
+		tag = cmp.Or(answer.Header.Get("ETag"), tag)
+		if answer.StatusCode != c.status || string(b) != c.body {
+			t.Errorf("%s %s: %s, %.40q, %d bytes", c.header, c.value, answer.Status, b, len(b))
+		}
 	}
 }
 
