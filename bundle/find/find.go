@@ -152,7 +152,8 @@ func (f *Finder) Newest(ctx context.Context, name string) (found *Found, open bo
 // IsPath reports whether a name means a path rather than an id.
 func IsPath(name string) bool {
 	return filepath.IsAbs(name) || strings.HasPrefix(name, ".") || strings.Contains(name, `\`) ||
-		strings.HasSuffix(name, ".zst") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, "/")
+		slices.ContainsFunc([]string{".zst", ".zip", ".tar.gz", ".tgz", ".yaml", "/"},
+			func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // ValidID reports whether a text can be the id of a bundle.

@@ -31,16 +31,15 @@
 //
 // # How an import goes through here
 //
-// ReadDir or ReadArchive lists the source's entries and checks the archive's headers. find assigns them to skills,
-// takeLicences adds licences from above, and checkSizes enforces the limits. The source reads the wanted files, and
-// finish checks each skill and parses SKILL.md with ParseText. Skill.ToolText and DirectiveText return the texts of
-// the items.
+// ReadDir or ReadArchive lists the source's entries. find assigns them to skills, takeLicences adds licences from
+// above, and checkSizes enforces the limits. The source reads the wanted files, and finish checks each skill and
+// parses SKILL.md with ParseText. Skill.ToolText and DirectiveText return the texts of the items.
 //
 // # Refused skills
 //
 // Before it writes anything, the import refuses, by name: links and other files that aren't regular; paths that
 // aren't portable, or that differ only in case; two entries of an archive with one name; files, skills and archives
 // beyond the limits below; invisible characters in a text (package flags); a NUL in SKILL.md; front matter that is
-// malformed, with line and column; signature lines of rye. Archives must be zip or tar.gz, in a form on which all
-// readers agree: no data before, between or after files, no encryption, local names as in the directory.
+// malformed, with line and column; signature lines of rye. Archives must be zip or tar.gz, as package foreign reads
+// them.
 package skill

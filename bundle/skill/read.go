@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/ai/flags"
+	"github.com/rye-build/rye/bundle/foreign"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
@@ -21,10 +22,8 @@ const (
 	MaxFile    = 16 << 20 // what every client of the skills extension accepts
 	MaxFiles   = 1000
 	MaxBytes   = 64 << 20
-	MaxEntries = 100_000
-	MaxNames   = 16 << 20  // bytes of all their names
-	MaxArchive = 64 << 20  // compressed
-	MaxTotal   = 512 << 20 // unpacked
+	MaxEntries = foreign.MaxEntries
+	MaxArchive = foreign.MaxArchive
 )
 
 // An entry is a file of a directory or an archive.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/foreign"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
@@ -457,8 +458,8 @@ func TestZipHeaders(t *testing.T) {
 	between := func(sign string, field int, text string) []byte {
 		at := bytes.Index(plain, []byte(sign))
 		b := slices.Concat(plain[:at], []byte(text), plain[at:])
-		n := b[len(b)-endSize+field:]
-		le.PutUint32(n, le.Uint32(n)+uint32(len(text)))
+		n := b[len(b)-22+field:] // the end has 22 bytes
+		binary.LittleEndian.PutUint32(n, binary.LittleEndian.Uint32(n)+uint32(len(text)))
 		return b
 	}
 	evil := strings.Replace(string(plain[:bytes.Index(plain, []byte("PK\x01\x02"))]), "greet/a", "greet/b", 1)
@@ -490,7 +491,7 @@ func TestBombs(t *testing.T) {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	if err := w.WriteHeader(&tar.Header{Name: "greet/zeros", Typeflag: tar.TypeReg, Mode: 0o644,
-		Size: MaxTotal + 1}); err != nil {
+		Size: foreign.MaxTotal + 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
@@ -501,7 +502,7 @@ func TestBombs(t *testing.T) {
 	}
 	long := strings.Repeat("a/", portable.MaxPath/2-3)
 	var names []in
-	for i := range MaxNames / len(long) {
+	for i := range foreign.MaxNames / len(long) {
 		names = append(names, in{fmt.Sprintf("%s%06d", long, i), "", 0})
 	}
 	if reason, file := reasonOf(second(ReadArchive(tarOf(t, names...)))); reason != "files" || file != "the archive" {

@@ -11,8 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/bundle/plugin"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
 // gitServer serves the repositories below a directory by https, and lets the policy of the user name it.
@@ -129,4 +133,102 @@ func TestLockGit(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}
+}
+
+// TestPluginGit: an unsigned plugin comes from a branch of a repository. It is locked at a commit, runs from there and
+// from what is vendored, and stays until an update shows what has changed.
+func TestPluginGit(t *testing.T) {
+	h := newTrustHome(t)
+	sandboxtest.Removable(t, h.dir)
+	greeter := &lockedProject{h, filepath.Join(h.dir, "repositories", "greeter.git"), nil}
+	commit := func(files map[string]string) string {
+		t.Helper()
+		for name, text := range files {
+			greeter.put("sub/"+name, text)
+		}
+		git(t, greeter.project, "add", "-A")
+		git(t, greeter.project, "commit", "-q", "-m", "next")
+		return strings.TrimSpace(git(t, greeter.project, "rev-parse", "HEAD"))
+	}
+	greeter.put("sub/skills/talk/SKILL.md", "---\nname: talk\ndescription: Talks\n---\nTalk.\n")
+	git(t, greeter.project, "init", "-q")
+	if err := os.Symlink("../../note.md", greeter.path("sub/skills/talk/note.md")); err != nil {
+		t.Fatal(err)
+	}
+	first := commit(map[string]string{"note.md": "One.\n",
+		"plugin.json": `{"$schema": "` + plugin.ManifestSchema + `", "name": "greeter", "version": "1.0.0"}`})
+	url := "git+" + gitServer(t, h, filepath.Join(h.dir, "repositories")) + "/greeter.git/.git"
+	from := url + "?dir=sub@main"
+
+	p := h.lockedProject(filepath.Join(h.dir, "project"), 1)
+	p.in("lock")
+	admits := regexp.MustCompile(`trust add (blake3:[0-9a-f]{64}) --as (bundle:plugins/greeter@1\.0\.0\+[0-9a-f]{12})`)
+	// admit lets the policy admit what a refused command names.
+	admit := func(args ...string) {
+		t.Helper()
+		out, err := p.command(append(args, "-C", p.project)...).CombinedOutput()
+		line := admits.FindSubmatch(out)
+		if err == nil || line == nil || !strings.Contains(string(out), `"code":"UNSIGNED"`) {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+		h.must("trust", "add", string(line[1]), "--as", string(line[2]))
+	}
+	note := func(want string, flags ...string) {
+		t.Helper()
+		out := p.in(append(flags, "exec", "plugins/greeter/skills/talk/skill", "-p", "path=note.md")...)
+		if !strings.Contains(out, want) {
+			t.Fatalf("not %q: %s", want, out)
+		}
+	}
+	admit("add", from)
+	if p.get("rye.lock") == "" || strings.Contains(p.get("rye.lock")+p.get("rye.yaml"), "greeter") {
+		t.Fatal("half of it was added")
+	}
+	p.in("add", from)
+	if !strings.Contains(p.get("rye.lock"), `from: "`+url+"?dir=sub@"+first+`"}`) {
+		t.Fatalf("not at %s:\n%s", first, p.get("rye.lock"))
+	}
+	p.in("verify", "**")
+	p.in("lock", "--check")
+	note("One.")
+
+	// The branch moves on without an update.
+	second := commit(map[string]string{"note.md": "Two.\n"})
+	before := p.get("rye.lock")
+	p.in("lock")
+	p.in("fetch")
+	if p.get("rye.lock") != before {
+		t.Error("the lock changed with the branch")
+	}
+	note("One.")
+	if out, err := p.command("outdated", "-C", p.project).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), `"latest":"changed"`) {
+		t.Errorf("outdated: %v: %s", err, out)
+	}
+	admit("update")
+	p.in("update")
+	if !strings.Contains(p.get("rye.lock"), "@"+second+`"}`) {
+		t.Fatalf("not at %s:\n%s", second, p.get("rye.lock"))
+	}
+	note("Two.")
+
+	// Another machine has only the lock. Then nothing is fetched any more.
+	forget := func() {
+		t.Helper()
+		if err := os.RemoveAll(filepath.Join(h.dir, ".local")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget()
+	p.in("fetch")
+	p.in("--offline", "lock", "--check")
+	note("Two.", "--offline")
+	p.in("vendor")
+	p.in("vendor", "--check")
+	forget()
+	if err := os.RemoveAll(filepath.Join(h.dir, "repositories", "greeter.git")); err != nil {
+		t.Fatal(err)
+	}
+	p.in("--offline", "fetch")
+	note("Two.", "--offline")
 }

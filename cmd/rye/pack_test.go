@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,8 +21,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// pack is "pack DIR FILE [LIST]": FILE becomes a wheel or a tarball of npm, as it is called, of what is in DIR. In
-// LIST its digest takes the place of "@" NAME "@". In a wheel RECORD is made unless it is there.
+// pack is "pack DIR FILE [LIST]": FILE becomes a wheel, a zip or a tarball of npm, as it is called, of what is in DIR.
+// In LIST its digest takes the place of "@" NAME "@". In a wheel RECORD is made unless it is there.
 func pack(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: pack DIR FILE [LIST]")
@@ -30,10 +31,13 @@ func pack(ts *testscript.TestScript, neg bool, args []string) {
 	var b []byte
 	var err error
 	digest := ""
-	if strings.HasSuffix(name, ".whl") {
+	switch path.Ext(name) {
+	case ".whl":
 		b, err = packWheel(dir)
 		digest = fmt.Sprintf("%x", sha256.Sum256(b))
-	} else {
+	case ".zip":
+		b, err = packZip(dir)
+	default:
 		b, err = packTarball(dir)
 		sum := sha512.Sum512(b)
 		digest = base64.StdEncoding.EncodeToString(sum[:])
@@ -105,6 +109,20 @@ func packTarball(dir string) ([]byte, error) {
 		return err
 	})
 	err = errors.Join(err, w.Close(), z.Close())
+	return out.Bytes(), err
+}
+
+func packZip(dir string) ([]byte, error) {
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	err := packed(dir, func(path string, b []byte) error {
+		w, err := z.Create(path)
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		return err
+	})
+	err = errors.Join(err, z.Close())
 	return out.Bytes(), err
 }
 

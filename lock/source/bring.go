@@ -193,6 +193,17 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 	if src.Remote() && !ofGit && !image && c.o.Fetch == nil || ofGit && c.o.Git == nil || image && c.away(ref) {
 		return c.offline(src.Where, refused)
 	}
+	if c.archived(src) {
+		p, r, err := c.packed(ctx, src)
+		switch {
+		case err != nil:
+			return err
+		case p != nil:
+			return c.unsigned(ctx, p)
+		}
+		defer r.Close()
+		return c.archive(ctx, r, c.place(src))
+	}
 	if p, err := c.plain(ctx, c.want.ID, src); p != nil || err != nil {
 		if err == nil {
 			err = c.unsigned(ctx, p)
@@ -210,21 +221,10 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 	case src.Index:
 		return c.listed(ctx, refused)
 	}
-	if !src.Remote() {
-		dir, err := isDir(c.path(src.Where))
-		if err != nil {
-			return err
-		}
-		if dir {
-			return c.directory(ctx, c.path(src.Where))
-		}
-	}
-	r, err := c.open(ctx, src)
-	if err != nil {
+	if _, err := isDir(c.path(src.Where)); err != nil {
 		return err
 	}
-	defer r.Close()
-	return c.archive(ctx, r, c.place(src))
+	return c.directory(ctx, c.path(src.Where))
 }
 
 func (c *carrier) offline(address string, refused error) error {

@@ -38,9 +38,12 @@ func (s *Sources) Named(ctx context.Context, src project.Source) (string, error)
 	} else if s.o.Fetch == nil {
 		return "", &OfflineError{Address: src.Where, ID: src.Where}
 	}
-	r, err := s.open(ctx, src)
-	if err != nil {
+	p, r, err := s.packed(ctx, src)
+	switch {
+	case err != nil:
 		return "", inSource("", "", src.Where, err)
+	case p != nil:
+		return p.BundleID, nil
 	}
 	defer r.Close()
 	head, _, err := readHead(ctx, r)

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest"
@@ -219,7 +220,7 @@ func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bun
 	return s.heads.get(ctx, headKey{id, src.Where}, func() (*bundle.Bundle, error) {
 		ref, image := src.OCI()
 		bundle, err := s.readHead(ctx, id, src)
-		if missing := err; errors.Is(missing, fs.ErrNotExist) {
+		if missing := err; errors.Is(missing, fs.ErrNotExist) && !s.archived(src) {
 			if p, bad := s.plain(ctx, id, src); bad != nil {
 				err = bad
 			} else if p != nil {
@@ -282,9 +283,12 @@ func (s *Sources) readHead(ctx context.Context, id string, src project.Source) (
 		}
 		return bundle.ReadStored(ctx, s.o.Store, s.o.Store, at.Digest)
 	}
-	r, err := s.open(ctx, src)
-	if err != nil {
+	p, r, err := s.packed(ctx, src)
+	switch {
+	case err != nil:
 		return nil, err
+	case p != nil:
+		return p.Bundle, p.named(id)
 	}
 	defer r.Close()
 	h, _, err := readHead(ctx, r)
@@ -294,17 +298,21 @@ func (s *Sources) readHead(ctx context.Context, id string, src project.Source) (
 	return &bundle.Bundle{FileList: h.List, Files: h.Files}, nil
 }
 
-// open opens an archive that is a source of its own.
-func (s *Sources) open(ctx context.Context, src project.Source) (io.ReadCloser, error) {
+// open opens an archive that is a source of its own, and returns its size (-1: unknown).
+func (s *Sources) open(ctx context.Context, src project.Source) (io.ReadCloser, int64, error) {
 	if src.Remote() {
-		r, _, err := s.o.Fetch.Get(ctx, src.Where, index.MaxArchive)
-		return r, err
+		return s.o.Fetch.Get(ctx, src.Where, index.MaxArchive)
 	}
-	path := s.path(src.Where)
-	if _, err := isDir(path); err != nil {
-		return nil, err
+	f, err := osfile.OpenRegular(s.path(src.Where))
+	if err != nil {
+		return nil, -1, err
 	}
-	return os.Open(path)
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, -1, err
+	}
+	return f, info.Size(), nil
 }
 
 // isDir reports whether a path is a directory. It refuses anything but directories and files: opening a FIFO would

@@ -86,12 +86,12 @@ func New(o Options) *Sources {
 	return s
 }
 
-// Close removes fetched git data.
+// Close removes fetched and unpacked data.
 func (s *Sources) Close() error {
 	var wrong []error
 	for _, p := range s.plains.found(func(string) bool { return true }) {
 		if p != nil {
-			wrong = append(wrong, p.root.Close())
+			wrong = append(wrong, p.close())
 		}
 	}
 	for _, c := range s.commits.found(func(string) bool { return true }) {

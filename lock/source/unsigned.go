@@ -31,14 +31,32 @@ type plain struct {
 	tree    cas.Digest
 	listing *plugin.Listing
 	root    *os.Root
+	temp    string // the directory to remove with it; empty for none
+}
+
+// close ends the use of the plugin's files.
+func (p *plain) close() error {
+	err := p.root.Close()
+	if p.temp != "" {
+		err = errors.Join(err, os.RemoveAll(p.temp))
+	}
+	return err
 }
 
 // plain returns the plugin of a source, read and hashed once; nil if the source has a manifest of the bundle, or no
 // plugin.
 func (s *Sources) plain(ctx context.Context, id string, src project.Source) (*plain, error) {
 	_, ofGit := src.Git()
-	if _, image := src.OCI(); src.Index || image || ofGit && s.o.Git == nil || src.Remote() && !ofGit {
+	_, image := src.OCI()
+	switch {
+	case src.Index || image || ofGit && s.o.Git == nil || src.Remote() && !ofGit && s.o.Fetch == nil:
 		return nil, nil
+	case s.archived(src):
+		p, r, err := s.packed(ctx, src)
+		if r != nil {
+			err = errors.Join(err, r.Close())
+		}
+		return p, err
 	}
 	open := s.pluginDirectory
 	if ofGit {

@@ -1,0 +1,150 @@
+package foreign
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// packed has the same entries in every format: a file, a program, a directory and a symbolic link.
+func packed(t *testing.T) map[string][]byte {
+	t.Helper()
+	var zipped, tarred bytes.Buffer
+	z, g := zip.NewWriter(&zipped), gzip.NewWriter(&tarred)
+	w := tar.NewWriter(g)
+	for _, e := range []struct {
+		name, text string
+		mode       fs.FileMode
+	}{{"d/", "", fs.ModeDir | 0o755}, {"./d/a", "first", 0o644}, {"d/run", "second", 0o755},
+		{"d/link", "a", fs.ModeSymlink | 0o777}} {
+		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
+		h.SetMode(e.mode)
+		to, err := z.CreateHeader(h)
+		if err == nil {
+			_, err = io.WriteString(to, e.text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		th := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), Typeflag: tar.TypeReg, Size: int64(len(e.text))}
+		switch {
+		case e.mode.IsDir():
+			th.Typeflag = tar.TypeDir
+		case e.mode&fs.ModeSymlink != 0:
+			th.Typeflag, th.Linkname, th.Size, e.text = tar.TypeSymlink, e.text, 0, ""
+		}
+		if err := w.WriteHeader(th); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, e.text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(z.Close(), w.Close(), g.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{"zip": zipped.Bytes(), "tar": tarred.Bytes()}
+}
+
+func all(int) bool { return true }
+
+// TestRead: the entries come with their kinds, and the wanted ones with their bytes, of a link its target.
+func TestRead(t *testing.T) {
+	for name, b := range packed(t) {
+		if !Is(b[:MagicSize]) {
+			t.Errorf("%s isn't recognized", name)
+		}
+		archive, err := Open(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			listed, err := archive.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var paths []string
+			var kinds []Kind
+			for _, e := range listed {
+				paths, kinds = append(paths, e.Path), append(kinds, e.Kind)
+			}
+			if !slices.Equal(paths, []string{"d/a", "d/run", "d/link"}) ||
+				!slices.Equal(kinds, []Kind{Plain, Executable, Link}) {
+				t.Errorf("%s: %v, %v", name, paths, kinds)
+			}
+		}
+		got := map[int]string{}
+		if err := archive.Read(t.Context(), func(i int) bool { return i > 0 }, func(i int, r io.Reader) error {
+			text, err := io.ReadAll(r)
+			got[i] = string(text)
+			return err
+		}); err != nil || len(got) != 2 || got[1] != "second" || got[2] != "a" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for _, other := range []string{"", "x", "\x28\xb5\x2f\xfd"} {
+		if _, err := Open([]byte(other)); err == nil || Is([]byte(other)) {
+			t.Errorf("%q is an archive", other)
+		}
+	}
+}
+
+// TestReadFails: an error of the caller is its own, one of the archive refuses it, and the bytes that a caller leaves
+// unread are checked too.
+func TestReadFails(t *testing.T) {
+	mine := errors.New("mine")
+	for name, b := range packed(t) {
+		archive, err := Open(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.List(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := archive.Read(t.Context(), all, func(int, io.Reader) error { return mine }); err != mine {
+			t.Errorf("%s: %v", name, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := archive.Read(ctx, all, func(int, io.Reader) error { cancel(); return nil }); !errors.Is(err,
+			context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b := packed(t)["zip"]
+	i := bytes.Index(b, []byte("d/run")) + len("d/run") + 4 // in the bytes behind the header
+	for bytes.HasPrefix(b[i:], []byte("PK")) {
+		i++
+	}
+	b[i] ^= 1
+	archive, err := Open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err = archive.Read(t.Context(), all, func(int, io.Reader) error { return nil })
+	if f := fault.Of(err); f.Code != fault.Validation || f.Details["reason"] != "archive" ||
+		f.Details["file"] != "d/run" {
+		t.Error(err)
+	}
+}
+
+// TestWhole: an entry with another size than its header says is refused.
+func TestWhole(t *testing.T) {
+	for size, want := range map[int64]bool{2: false, 3: true, 4: false} {
+		err := whole(t.Context(), "a", bytes.NewReader([]byte("abc")), size, func(io.Reader) error { return nil })
+		if (err == nil) != want {
+			t.Errorf("%d: %v", size, err)
+		}
+	}
+}
