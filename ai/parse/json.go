@@ -20,13 +20,19 @@ const (
 )
 
 // JSON reads a JSON text (RFC 8259), whose values have their places. It refuses duplicate names in an object, bytes
-// that aren't UTF-8, a byte order mark and text after the value. Numbers may have any size, as in package value.
-func JSON(text []byte) (*value.Value, *value.Problem) {
+// that aren't UTF-8, a byte order mark and text after the value. Numbers may have any size, as in package value. ours
+// reports that the problem is a rule of this reader: up to there the text is valid.
+func JSON(text []byte) (v *value.Value, problem *value.Problem, ours bool) {
 	r := jsonReader{text: text, places: newPlaces(string(text))}
-	if at := invalidUTF8(text); at >= 0 {
+	v, problem = r.whole()
+	return v, problem, r.ours
+}
+
+func (r *jsonReader) whole() (*value.Value, *value.Problem) {
+	if at := invalidUTF8(r.text); at >= 0 {
 		return nil, r.problem(at, "not UTF-8")
 	}
-	r.tokens = json.NewDecoder(bytes.NewReader(text))
+	r.tokens = json.NewDecoder(bytes.NewReader(r.text))
 	r.tokens.UseNumber()
 	v, problem := r.value(0)
 	if problem != nil {
@@ -55,6 +61,7 @@ type jsonReader struct {
 	tokens *json.Decoder
 	places places
 	values int
+	ours   bool
 }
 
 // next returns the offset of the next token.
@@ -68,6 +75,12 @@ func (r *jsonReader) next() int {
 
 func (r *jsonReader) problem(at int, format string, args ...any) *value.Problem {
 	return &value.Problem{At: r.places.at(at), Message: fmt.Sprintf(format, args...)}
+}
+
+// refuse returns the problem of a rule of this reader.
+func (r *jsonReader) refuse(at int, format string, args ...any) *value.Problem {
+	r.ours = true
+	return r.problem(at, format, args...)
 }
 
 // token reads the next token, whose place is at.
@@ -92,7 +105,7 @@ func (r *jsonReader) value(depth int) (*value.Value, *value.Problem) {
 		return nil, problem
 	}
 	if r.values++; r.values > maxJSONValues {
-		return nil, r.problem(at, "more than %d values", maxJSONValues)
+		return nil, r.refuse(at, "more than %d values", maxJSONValues)
 	}
 	v := &value.Value{At: r.places.at(at)}
 	switch token := token.(type) {
@@ -109,7 +122,7 @@ func (r *jsonReader) value(depth int) (*value.Value, *value.Problem) {
 		}
 	case json.Delim:
 		if depth == maxJSONDepth {
-			return nil, r.problem(at, "nested more than %d deep", maxJSONDepth)
+			return nil, r.refuse(at, "nested more than %d deep", maxJSONDepth)
 		}
 		if token == '[' {
 			v.Kind = value.List
@@ -143,7 +156,7 @@ func (r *jsonReader) object(v *value.Value, depth int) *value.Problem {
 		}
 		name := token.(string) // the decoder refuses any other
 		if seen[name] {
-			return r.problem(at, "duplicate name %+q", name)
+			return r.refuse(at, "duplicate name %+q", name)
 		}
 		seen[name] = true
 		entry := value.Entry{Key: name, At: r.places.at(at)}

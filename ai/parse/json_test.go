@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 )
 
 func TestJSONPlaces(t *testing.T) {
-	v, problem := JSON([]byte("{\n  \"ä\": [1, 2.5e3,\n    null, true],\n  \"b\": {\"c\": \"d\\n\"}\n}\n"))
+	v, problem, _ := JSON([]byte("{\n  \"ä\": [1, 2.5e3,\n    null, true],\n  \"b\": {\"c\": \"d\\n\"}\n}\n"))
 	if problem != nil {
 		t.Fatal(problem)
 	}
@@ -54,9 +55,12 @@ func TestJSONRefused(t *testing.T) {
 		strings.Repeat("[", 100_000):          "nested more than 1000 deep",
 		"[" + strings.Repeat("1,", maxJSONValues) + "1]": "more than 262144 values",
 	} {
-		_, problem := JSON([]byte(text))
+		_, problem, ours := JSON([]byte(text))
 		if problem == nil || !strings.Contains(problem.Error(), want) {
 			t.Errorf("%.40q: got %v, want %s", text, problem, want)
+		}
+		if rule := regexp.MustCompile("duplicate name|more than").MatchString(want); ours != rule {
+			t.Errorf("%.40q: a rule of the reader: %v", text, ours)
 		}
 	}
 }
@@ -67,7 +71,7 @@ func FuzzJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		v, problem := JSON(text)
+		v, problem, _ := JSON(text)
 		if problem != nil {
 			if !json.Valid(text) && problem.At.Line < 1 {
 				t.Fatalf("no place: %v", problem)

@@ -138,6 +138,7 @@ func (l *Listing) Read(root fs.FS) (*Plugin, error) {
 // text reads a file of JSON; problem is the one that has no valid JSON.
 func (p *Plugin) text(problem Problem) (*value.Value, error) {
 	if p.File(problem.Path).Size > maxJSON {
+		problem.Section = ""
 		p.problem(problem, "has more than %d bytes", maxJSON)
 		return nil, nil
 	}
@@ -153,10 +154,13 @@ func (p *Plugin) text(problem Problem) (*value.Value, error) {
 	if len(text) > maxJSON {
 		return nil, changed(problem.Path)
 	}
-	v, wrong := parse.JSON(text)
+	v, wrong, ours := parse.JSON(text)
 	if wrong != nil {
-		problem.At = wrong.At
-		p.problem(problem, "invalid JSON: %s", wrong.Message)
+		message := "invalid JSON: " + wrong.Message
+		if problem.At = wrong.At; ours {
+			message, problem.Section = wrong.Message, ""
+		}
+		p.problem(problem, "%s", message)
 		return nil, nil
 	}
 	if v.Kind != value.Map {

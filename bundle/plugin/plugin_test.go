@@ -131,39 +131,46 @@ func TestCases(t *testing.T) {
 
 const minimal = `{"$schema": "` + ManifestSchema + `", "name": "p"}`
 
-// TestHostile: what is too large, too deep or not text is refused without reading all of it.
+// TestHostile: what is too large, too deep or not text is refused without reading all of it, and says whose rule that
+// is. plugin.json rejects the plugin, and mcp.json disables the servers alone.
 func TestHostile(t *testing.T) {
-	for name, c := range map[string]struct{ text, want string }{
-		"deep":      {`{"extensions": ` + strings.Repeat("[", 100_000), "nested more than 1000 deep"},
-		"duplicate": {`{"name": "p", "name": "q"}`, `duplicate name "name"`},
-		"utf8":      {"{\"name\": \"\xff\"}", "not UTF-8"},
-		"device":    {strings.Replace(minimal, `"p"`, `"con"`, 1), `the name "con" can't be part of an id`},
+	const ours, spec = "(rye docs plugins)\n", "(Agent Plugins 1.0 §"
+	deep := strings.Repeat("[", 100_000)
+	for name, c := range map[string]struct{ file, text, want string }{
+		"deep":              {ManifestFile, `{"extensions": ` + deep, "nested more than 1000 deep " + ours},
+		"deep servers":      {ServersFile, `{"mcpServers": ` + deep, "nested more than 1000 deep " + ours},
+		"duplicate":         {ManifestFile, `{"name": "p", "name": "q"}`, `duplicate name "name" ` + ours},
+		"duplicate servers": {ServersFile, `{"mcpServers": {"a": 1, "a": 2}}`, `duplicate name "a" ` + ours},
+		"utf8":              {ManifestFile, "{\"name\": \"\xff\"}", "invalid JSON: not UTF-8 " + spec + "5.2)"},
+		"utf8 servers":      {ServersFile, "{\"\xff\": 1}", "invalid JSON: not UTF-8 " + spec + "7.2.2)"},
+		"device": {ManifestFile, strings.Replace(minimal, `"p"`, `"con"`, 1),
+			`the name "con" can't be part of an id: path "plugins/con": "con" is a device on Windows ` + ours},
+		"large":         {ManifestFile, "", "has more than 1048576 bytes " + ours},
+		"large servers": {ServersFile, "", "has more than 1048576 bytes " + ours},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, ManifestFile), []byte(c.text), 0o644); err != nil {
-				t.Fatal(err)
+			for file, text := range map[string]string{ManifestFile: minimal, c.file: c.text} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.text == "" {
+				if err := os.Truncate(filepath.Join(dir, c.file), 100<<20); err != nil {
+					t.Fatal(err)
+				}
 			}
 			p := read(t, dir)
-			if err := p.Rejected(); err == nil || !strings.Contains(string(shown(p)), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+			effect := NoServers
+			if c.file == ManifestFile {
+				effect = Rejects
+			}
+			if got := string(shown(p)); len(p.Problems) != 1 || p.Problems[0].Effect != effect ||
+				!strings.Contains(got, c.want) {
+				t.Errorf("got %s, want %q", got, c.want)
 			}
 		})
 	}
-	t.Run("large", func(t *testing.T) {
-		dir := t.TempDir()
-		file, err := os.Create(filepath.Join(dir, ManifestFile))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Truncate(100 << 20); err != nil {
-			t.Fatal(err)
-		}
-		file.Close()
-		if got := string(shown(read(t, dir))); !strings.Contains(got, "has more than 1048576 bytes") {
-			t.Error(got)
-		}
-	})
 }
 
 // TestUnsignedVersion: an unsigned plugin's version names its bytes, whatever version it claims.

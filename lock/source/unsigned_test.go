@@ -135,7 +135,8 @@ func TestUnsignedHostile(t *testing.T) {
 		code  fault.Code
 		says  string
 	}{
-		"deep JSON":  {map[string]string{"plugin.json": strings.Repeat("[", 100_000)}, fault.Validation, "invalid JSON"},
+		"deep JSON": {map[string]string{"plugin.json": strings.Repeat("[", 100_000)}, fault.Validation,
+			"nested more than 1000 deep (rye docs plugins)"},
 		"large JSON": {map[string]string{"plugin.json": strings.Repeat(" ", 2<<20)}, fault.Validation, "has more than"},
 		"own directory": {map[string]string{"io.github.rye-build/items/tools/plugins/demo/x.py": "x"}, fault.Unsigned,
 			"and no manifest"},
