@@ -59,6 +59,9 @@ func TestOf(t *testing.T) {
 			t.Errorf("%v: %s, exit %d, %q", test.err, e.Code, e.Line().Exit, e.Text)
 		}
 	}
+	if code := CodeOf(nil); code != "" {
+		t.Errorf("no error has the code %s", code)
+	}
 	// What Of returns is the caller's.
 	first := New(Config, "x").On("a", 1).Try("rye ls")
 	Of(first).On("b", 2).Hint[0] = "rm"
