@@ -26,6 +26,7 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
@@ -257,6 +258,11 @@ func (f *Finder) inDirectory(dir, text string) (*Found, error) {
 	case 1:
 		return f.in(InProject, dir, ids[0])
 	case 0:
+		if plugin.Is(os.DirFS(dir)) {
+			return nil, fault.New(fault.NotFound, "the plugin in %q is not signed", text).On("reason", "unsigned").
+				Because("a bundle, in an archive or an image too, has a signed manifest").
+				Try("rye -C "+fault.Quote(text)+" bundle create", "rye docs unsigned-plugins")
+		}
 		return nil, fault.New(fault.NotFound, "no bundle in %q", text).Try("rye bundle create", "rye bundle list")
 	}
 	return nil, fault.New(fault.Ambiguous, "%d bundles in %q", len(ids), text).Because(ids...).On("bundles",
