@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/rye-build/rye/bundle/foreign"
 )
 
 // A frame passes on the bytes of one zstd frame as they arrive. A decoder alone would skip skippable frames,
@@ -32,6 +34,7 @@ const (
 
 var (
 	errMagic      = errors.New("not a zstd frame")
+	errForeign    = errors.New("a zip or a gzip, which no bundle is: rye add reads a plugin in one")
 	errChecksum   = errors.New("the zstd frame has no checksum")
 	errReserved   = errors.New("the zstd frame uses reserved bits")
 	errDictionary = errors.New("the zstd frame requires a dictionary")
@@ -70,6 +73,8 @@ func (f *frame) begin() error {
 	}
 	flags := data[4]
 	switch {
+	case foreign.Is(data):
+		err = errForeign
 	case binary.LittleEndian.Uint32(data) != frameMagic:
 		err = errMagic
 	case flags&reservedBits != 0:

@@ -2,7 +2,8 @@
 //
 // An archive has no bytes before, between or after its files, no encryption, and in a zip the same names, sizes and
 // places in front of the files as in the directory. A name is in it once, and leads to no place outside of the
-// archive's directory. An archive is bounded in bytes, packed and unpacked, in files and in the length of their names.
+// archive's directory. An archive is bounded in bytes, packed and unpacked, in the ratio of the two, in files and in
+// the length of their names.
 //
 // # How an archive goes through here
 //
@@ -30,6 +31,8 @@ const (
 	MaxNames   = 16 << 20  // bytes of all names
 	MaxArchive = 64 << 20  // packed
 	MaxTotal   = 512 << 20 // unpacked
+	MinTotal   = 16 << 20  // what even the smallest archive may unpack to
+	Ratio      = 200       // how many times its bytes any other may unpack to
 )
 
 // A Kind is what an entry is.
@@ -100,6 +103,15 @@ func badArchive(format string, args ...any) *fault.Error {
 func longNames() *fault.Error {
 	return refused("files", "the archive", "has names of more than %d MiB", MaxNames>>20)
 }
+
+// tooMuch refuses an entry with which the files of an archive have more bytes than it may unpack to.
+func tooMuch(name string, archive []byte) *fault.Error {
+	return refused("size", name, "is too much: an archive of %d bytes unpacks to at most %d", len(archive),
+		budget(archive))
+}
+
+// budget returns how many bytes the files of an archive may have.
+func budget(archive []byte) int64 { return min(MaxTotal, max(MinTotal, int64(len(archive))*Ratio)) }
 
 func damaged(name string, err error) *fault.Error {
 	return refused("archive", name, "can't be unpacked: %v", err)

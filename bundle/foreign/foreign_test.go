@@ -139,6 +139,52 @@ func TestReadFails(t *testing.T) {
 	}
 }
 
+// TestRatio: a small archive doesn't unpack to much, whatever the size of its files is.
+func TestRatio(t *testing.T) {
+	zeros := make([]byte, MinTotal/2)
+	for _, n := range []int{2, 3} {
+		var zipped, tarred bytes.Buffer
+		z, g := zip.NewWriter(&zipped), gzip.NewWriter(&tarred)
+		w := tar.NewWriter(g)
+		for i := range n {
+			name := string(rune('a' + i))
+			to, err := z.Create(name)
+			if err == nil {
+				_, err = to.Write(zeros)
+			}
+			if err == nil {
+				err = w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(zeros))})
+			}
+			if err == nil {
+				_, err = w.Write(zeros)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(z.Close(), w.Close(), g.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range [][]byte{zipped.Bytes(), tarred.Bytes()} {
+			archive, err := Open(b)
+			if err == nil {
+				_, err = archive.List(t.Context())
+			}
+			refused := fault.CodeOf(err) == fault.Validation && fault.Of(err).Details["reason"] == "size" &&
+				fault.Of(err).Details["file"] == "c"
+			if refused != (n == 3) || n == 2 && err != nil {
+				t.Errorf("%d files: %v", n, err)
+			}
+		}
+	}
+	for size, want := range map[int]int64{0: MinTotal, MinTotal / Ratio: MinTotal, 1 << 20: Ratio << 20,
+		MaxArchive: MaxTotal} {
+		if got := budget(make([]byte, size)); got != want {
+			t.Errorf("an archive of %d bytes unpacks to %d", size, got)
+		}
+	}
+}
+
 // TestWhole: an entry with another size than its header says is refused.
 func TestWhole(t *testing.T) {
 	for size, want := range map[int64]bool{2: false, 3: true, 4: false} {

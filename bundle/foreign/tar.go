@@ -103,8 +103,8 @@ func (s *tarArchive) List(ctx context.Context) (all []Entry, err error) {
 			return refused("duplicate", header.Name, "is twice in the archive")
 		}
 		seen[path] = true
-		if total += header.Size; header.Size > MaxTotal || total > MaxTotal {
-			return refused("size", header.Name, "is too much: an archive unpacks to at most %d bytes", MaxTotal)
+		if total += header.Size; header.Size > MaxTotal || total > budget(s.b) {
+			return tooMuch(header.Name, s.b)
 		}
 		all = append(all, entry)
 		return nil

@@ -66,8 +66,8 @@ func (s *zipArchive) List(context.Context) ([]Entry, error) {
 			return nil, refused("duplicate", file.Name, "is twice in the archive")
 		}
 		seen[path] = true
-		if total += file.UncompressedSize64; file.UncompressedSize64 > MaxTotal || total > MaxTotal {
-			return nil, refused("size", file.Name, "is too much: an archive unpacks to at most %d bytes", MaxTotal)
+		if total += file.UncompressedSize64; file.UncompressedSize64 > MaxTotal || total > uint64(budget(s.b)) {
+			return nil, tooMuch(file.Name, s.b)
 		}
 		if strings.HasSuffix(file.Name, "/") {
 			if file.UncompressedSize64 > 0 {
