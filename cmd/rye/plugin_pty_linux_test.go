@@ -40,62 +40,77 @@ func newUnsignedHome(t *testing.T) (h trustHome, project string) {
 	return h, project
 }
 
+// What a person types at a question.
+const yes, no, endOfInput, interrupt = "y\n", "n\n", "\x04", "\x03"
+
+// answer types at each question of a command in a project, and returns what is shown.
+func (h trustHome) answer(project string, typed []string, args ...string) (shown string, status int) {
+	h.t.Helper()
+	s := onTerminal(h.t, project, append(h.command().Env, "TERM=dumb"), args...)
+	for _, keys := range typed {
+		s.until("[y/N] ")
+		s.types(keys)
+	}
+	shown, status = s.end()
+	if strings.Count(shown, "[y/N] ") != len(typed) {
+		h.t.Errorf("%q: not so many questions: %s", typed, shown)
+	}
+	return shown, status
+}
+
+// policy is the text of the user's policy.
+func (h trustHome) policy() string {
+	h.t.Helper()
+	text, err := os.ReadFile(filepath.Join(h.dir, ".ai", "policy.yaml"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // TestAddPluginOnTerminal: a person is asked whether to admit an unsigned plugin, to start its server, to sign what
 // becomes of it, and to grant what it asks for. A no and the end of the input mean the same. Unless the plugin is
 // admitted and signed, nothing of it is in the project or the policy.
 func TestAddPluginOnTerminal(t *testing.T) {
-	const yes, no, end = "y\n", "n\n", "\x04"
 	cases := []struct {
-		typed                 []string
-		added, asked, granted bool
+		typed          []string
+		status         int
+		asked, granted bool
 	}{
-		{[]string{no}, false, false, false},
-		{[]string{yes, yes, yes, yes}, true, true, true},
-		{[]string{"\n"}, false, false, false},
-		{[]string{end}, false, false, false},
-		{[]string{yes, no, no}, false, false, false},
-		{[]string{yes, end, end}, false, false, false},
-		{[]string{yes, yes, no}, false, true, false},
-		{[]string{yes, yes, end}, false, true, false},
-		{[]string{yes, no, yes, no}, true, false, false},
-		{[]string{yes, yes, yes, end}, true, true, false},
+		{[]string{no}, fault.ExitRefused, false, false},
+		{[]string{yes, yes, yes, yes}, fault.ExitDone, true, true},
+		{[]string{"\n"}, fault.ExitRefused, false, false},
+		{[]string{endOfInput}, fault.ExitRefused, false, false},
+		{[]string{interrupt}, fault.ExitInterrupted, false, false},
+		{[]string{yes, no, no}, fault.ExitRefused, false, false},
+		{[]string{yes, endOfInput, endOfInput}, fault.ExitRefused, false, false},
+		{[]string{yes, interrupt}, fault.ExitInterrupted, false, false},
+		{[]string{yes, yes, no}, fault.ExitRefused, true, false},
+		{[]string{yes, yes, endOfInput}, fault.ExitRefused, true, false},
+		{[]string{yes, yes, interrupt}, fault.ExitInterrupted, true, false},
+		{[]string{yes, no, yes, no}, fault.ExitDone, false, false},
+		{[]string{yes, yes, yes, endOfInput}, fault.ExitDone, true, false},
+		{[]string{yes, yes, yes, interrupt}, fault.ExitInterrupted, true, false},
 	}
 	if testing.Short() {
 		cases = cases[:2]
 	}
 	for _, c := range cases {
 		h, project := newUnsignedHome(t)
-		policy := func() string {
-			text, err := os.ReadFile(filepath.Join(h.dir, ".ai", "policy.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(text)
-		}
-		files, text := filesBelow(t, project), policy()
-		s := onTerminal(t, project, append(h.command().Env, "TERM=dumb"), "add", "../demo")
-		for _, keys := range c.typed {
-			s.until("[y/N] ")
-			s.types(keys)
-		}
-		shown, status := s.end()
-		want := fault.ExitRefused
-		if c.added {
-			want = fault.ExitDone
-		}
-		if status != want || strings.Count(shown, "[y/N] ") != len(c.typed) ||
-			strings.Contains(shown, "announces 1 tool") != c.asked {
+		files, text := filesBelow(t, project), h.policy()
+		shown, status := h.answer(project, c.typed, "add", "../demo")
+		if status != c.status || strings.Contains(shown, "announces 1 tool") != c.asked {
 			t.Errorf("%q: %d\n%s", c.typed, status, shown)
 		}
-		if !c.added {
-			if !maps.Equal(filesBelow(t, project), files) || policy() != text {
+		if c.status != fault.ExitDone {
+			if !maps.Equal(filesBelow(t, project), files) || h.policy() != text {
 				t.Errorf("%q: half of it was added\n%s", c.typed, shown)
 			}
 			continue
 		}
-		if !strings.Contains(policy(), `as: "bundle:plugins/demo@1.0.0+`) ||
-			strings.Contains(policy(), `"directive:plugins/demo/**"`) != c.granted {
-			t.Errorf("%q: %s", c.typed, policy())
+		if !strings.Contains(h.policy(), `as: "bundle:plugins/demo@1.0.0+`) ||
+			strings.Contains(h.policy(), `"directive:plugins/demo/**"`) != c.granted {
+			t.Errorf("%q: %s", c.typed, h.policy())
 		}
 		_, pinned := filesBelow(t, project)[".ai/tools/plugins/demo/servers/db/echo.yaml"]
 		if pinned != c.asked || !pinned && !strings.Contains(shown, "next: rye mcp refresh plugins/demo/db") {
@@ -104,5 +119,56 @@ func TestAddPluginOnTerminal(t *testing.T) {
 		h.must("lock", "--check", "-C", project)
 		h.must("verify", "**", "-C", project)
 		h.must("exec", "plugins/demo/skills/one/skill", "-C", project)
+	}
+}
+
+// TestUpdatePluginOnTerminal: an update of an unsigned plugin shows what has changed and asks again. Until the person
+// agrees, the project and the policy stay as they are.
+func TestUpdatePluginOnTerminal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
+	h, project := newUnsignedHome(t)
+	if shown, status := h.answer(project, []string{yes, yes, yes, yes}, "add", "../demo"); status != fault.ExitDone {
+		t.Fatalf("%d: %s", status, shown)
+	}
+	change := func(name, old, now string) {
+		t.Helper()
+		name = filepath.Join(h.dir, "demo", filepath.FromSlash(name))
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(name, []byte(strings.Replace(string(text), old, now, 1)), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("skills/one/SKILL.md", "Do it.", "Do it again.")
+	change("tools.json", "Says it again", "Says it twice")
+	files, text := filesBelow(t, project), h.policy()
+	for _, c := range []struct {
+		typed  []string
+		status int
+	}{
+		{[]string{no}, fault.ExitRefused}, {[]string{endOfInput}, fault.ExitRefused},
+		{[]string{interrupt}, fault.ExitInterrupted}, {[]string{yes, no, no}, fault.ExitRefused},
+		{[]string{yes, yes, no}, fault.ExitRefused}, {[]string{yes, yes, endOfInput}, fault.ExitRefused},
+		{[]string{yes, yes, interrupt}, fault.ExitInterrupted},
+	} {
+		shown, status := h.answer(project, c.typed, "update")
+		if status != c.status || !strings.Contains(shown, "changes    changed skills/one/SKILL.md") {
+			t.Errorf("%q: %d: %s", c.typed, status, shown)
+		}
+		if !maps.Equal(filesBelow(t, project), files) || h.policy() != text {
+			t.Fatalf("%q: half of it was updated: %s", c.typed, shown)
+		}
+	}
+	if shown, status := h.answer(project, []string{yes, yes, yes}, "update"); status != fault.ExitDone ||
+		!strings.Contains(shown, "Says it twice") {
+		t.Fatalf("%d: %s", status, shown)
+	}
+	h.must("lock", "--check", "-C", project)
+	if out := h.must("exec", "plugins/demo/skills/one/skill", "-C", project); !strings.Contains(out, "Do it again.") {
+		t.Error(out)
 	}
 }

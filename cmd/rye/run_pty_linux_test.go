@@ -112,6 +112,7 @@ type session struct {
 	master *os.File
 	in     *bufio.Reader
 	shown  strings.Builder
+	typed  int // the length of what was shown when keys were typed last
 }
 
 // onTerminal starts rye in a directory on a terminal of its own, whose keys send it signals.
@@ -134,10 +135,10 @@ func onTerminal(t *testing.T, dir string, env []string, args ...string) *session
 	return &session{t: t, cmd: cmd, master: master, in: bufio.NewReader(master)}
 }
 
-// until waits until what is shown ends with a text.
+// until waits until what is shown since the last keys ends with a text.
 func (s *session) until(text string) {
 	s.t.Helper()
-	for !strings.HasSuffix(s.shown.String(), text) {
+	for !strings.HasSuffix(s.shown.String()[s.typed:], text) {
 		c, err := s.in.ReadByte()
 		if err != nil {
 			s.t.Fatalf("%s: %q isn't shown: %s", s.cmd.Args, text, s.shown.String())
@@ -148,6 +149,7 @@ func (s *session) until(text string) {
 
 func (s *session) types(keys string) {
 	s.t.Helper()
+	s.typed = s.shown.Len()
 	if _, err := io.WriteString(s.master, keys); err != nil {
 		s.t.Fatal(err)
 	}
