@@ -26,7 +26,6 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
-	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
@@ -258,7 +257,14 @@ func (f *Finder) inDirectory(dir, text string) (*Found, error) {
 	case 1:
 		return f.in(InProject, dir, ids[0])
 	case 0:
-		if plugin.Is(os.DirFS(dir)) {
+		if p, done, err := ReadPlugin(dir); p != nil || err != nil {
+			if err != nil {
+				return nil, err
+			}
+			done()
+			if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(bundle.PluginManifest))); err == nil {
+				return f.in(InProject, dir, p.BundleID()) // its manifest can't be read, and the reader says why
+			}
 			return nil, fault.New(fault.NotFound, "the plugin in %q is not signed", text).On("reason", "unsigned").
 				Because("a bundle, in an archive or an image too, has a signed manifest").
 				Try("rye -C "+fault.Quote(text)+" bundle create", "rye docs unsigned-plugins")

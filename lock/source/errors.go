@@ -40,7 +40,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // inSource returns the Error of a source. If a file is missing there, it names the file that the source should have.
 func inSource(id, version, where string, err error) error {
-	if f, ok := fault.Find(err); ok && f.Code == fault.Integrity && f.Details["file"] != nil {
+	if f, ok := fault.Find(err); ok && (f.Code == fault.Integrity || f.Code == fault.Parsing) &&
+		f.Details["file"] != nil {
 		return &Error{id, version, where, changed(f, named(id, version, where), where)}
 	}
 	wrapped := &Error{id, version, where, err}
@@ -71,9 +72,9 @@ func inSource(id, version, where string, err error) error {
 	return &Error{id, version, where, failure}
 }
 
-// inDocument adds the name of an altered document to an error. Other errors name it already.
+// inDocument adds the name of an altered or malformed document to an error. Other errors name it already.
 func inDocument(path, name string, err error) error {
-	if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
+	if _, changed := errors.AsType[*sign.IntegrityError](err); changed || fault.CodeOf(err) == fault.Parsing {
 		return fault.Wrap(err, "%+q: %s", path, fault.Of(err).Text).On("file", path).On("name", name)
 	}
 	return err

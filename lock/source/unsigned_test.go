@@ -166,3 +166,35 @@ func TestUnsignedHostile(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedManifest: a plugin whose manifest can't be read isn't taken for an unsigned one. The error names the file
+// and the command that shows more.
+func TestDamagedManifest(t *testing.T) {
+	line := `  "a": {digest: "blake3:` + strings.Repeat("a", 64) + `", size: 1, mode: "file"}` + "\n"
+	head := "rye: \"manifest/2\"\nid: \"plugins/demo\"\nversion: \"1.0.0\"\nplugin: \"1.0.0\"\nfiles:\n"
+	for name, c := range map[string]struct{ text, says string }{
+		"100 MB":         {"", "line is longer than"},
+		"deep":           {head + `  "a": ` + strings.Repeat("{", 60_000), "line 6"},
+		"the same twice": {head + line + line, "line 7"},
+		"not UTF-8":      {head + strings.Replace(line, `"a"`, "\"\xff\"", 1), "line 6"},
+		"JSON":           {"{}", "line 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			dir, src := plainPlugin(t, w)
+			file := filepath.Join(dir, "io.github.rye-build", "manifest.yaml")
+			write(t, file, []byte(c.text))
+			if c.text == "" {
+				if err := os.Truncate(file, 100<<20); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := w.sources("plugins/demo", src).Versions(t.Context(), "plugins/demo")
+			f := fault.Of(err)
+			if f.Code != fault.Parsing || !strings.Contains(f.Text, `"io.github.rye-build/manifest.yaml": `) ||
+				!strings.Contains(f.Text, c.says) || len(f.Hint) != 1 || f.Hint[0] != "rye bundle verify ../demo" {
+				t.Errorf("%s: %.300s, %q", f.Code, f.Text, f.Hint)
+			}
+		})
+	}
+}
