@@ -119,6 +119,15 @@ func TestAddPluginOnTerminal(t *testing.T) {
 		h.must("lock", "--check", "-C", project)
 		h.must("verify", "**", "-C", project)
 		h.must("exec", "plugins/demo/skills/one/skill", "-C", project)
+		if !pinned { // as the hint says
+			h.must("mcp", "refresh", "plugins/demo/db", "-C", project)
+			h.must("mcp", "accept", "plugins/demo/db", "-C", project)
+			h.must("lock", "-C", project)
+		}
+		h.must("exec", "plugins/demo/servers/db/echo", "-C", project)
+		h.must("add", filepath.Join(h.dir, "demo"), "-C", project) // again changes nothing
+		h.must("lock", "--check", "-C", project)
+		h.must("exec", "plugins/demo/servers/db/echo", "-C", project)
 	}
 }
 
