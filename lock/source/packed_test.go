@@ -172,6 +172,9 @@ func TestPackedBrought(t *testing.T) {
 	if _, err := s.Bring(t.Context(), want, nil); fault.CodeOf(err) != fault.Unsigned || len(w.bundles()) > 0 {
 		t.Fatalf("got %v, %v", err, w.bundles())
 	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 	admitting(t, w, policy.DigestEntry{Digest: now.ID, As: now.Name})
 	s = w.sources("plugins/demo", src)
 	defer s.Close()
