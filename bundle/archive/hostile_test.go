@@ -162,9 +162,9 @@ func TestHostileFrame(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		"nothing":         {nil, "byte 0: unexpected EOF"},
-		"a tar":           {plain, "byte 0: not a zstd frame"},
-		"gzip":            {[]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff},
+		"nothing": {nil, "byte 0: unexpected EOF"},
+		"a tar":   {plain, "byte 0: not a zstd frame"},
+		"gzip": {[]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff},
 			"byte 0: a zip or a gzip, which no bundle is: rye add reads a plugin in one"},
 		"skippable first": {append(bytes.Clone(skip), good...), "byte 0: not a zstd frame"},
 		"skippable last": {append(bytes.Clone(good), skip...),

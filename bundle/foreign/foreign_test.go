@@ -16,7 +16,7 @@ import (
 )
 
 // packed has the same entries in every format: a file, a program, a directory and a symbolic link.
-func packed(t *testing.T) map[string][]byte {
+func packed(t testing.TB) map[string][]byte {
 	t.Helper()
 	var zipped, tarred bytes.Buffer
 	z, g := zip.NewWriter(&zipped), gzip.NewWriter(&tarred)
@@ -193,4 +193,39 @@ func TestWhole(t *testing.T) {
 			t.Errorf("%d: %v", size, err)
 		}
 	}
+}
+
+// FuzzArchive: whatever the bytes are, what is listed has plain paths, each once, and not too much, and what is read
+// of a file has the size that is listed.
+func FuzzArchive(f *testing.F) {
+	for _, b := range packed(f) {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		archive, err := Open(b)
+		if err != nil {
+			return
+		}
+		listed, err := archive.List(t.Context())
+		if err != nil {
+			return
+		}
+		seen, total := map[string]bool{}, int64(0)
+		for _, e := range listed {
+			if !fs.ValidPath(e.Path) || seen[e.Path] {
+				t.Errorf("listed %q", e.Path)
+			}
+			seen[e.Path], total = true, total+e.Size
+		}
+		if total > budget(b) || len(listed) > MaxEntries {
+			t.Errorf("%d files of %d bytes", len(listed), total)
+		}
+		_ = archive.Read(t.Context(), all, func(i int, r io.Reader) error {
+			n, err := io.Copy(io.Discard, r)
+			if kind := listed[i].Kind; err == nil && n != listed[i].Size && kind != Link {
+				t.Errorf("%q has %d bytes and not %d", listed[i].Path, n, listed[i].Size)
+			}
+			return err
+		})
+	})
 }
