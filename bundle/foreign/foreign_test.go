@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -136,6 +137,57 @@ func TestReadFails(t *testing.T) {
 	if f := fault.Of(err); f.Code != fault.Validation || f.Details["reason"] != "archive" ||
 		f.Details["file"] != "d/run" {
 		t.Error(err)
+	}
+}
+
+// refusedFor returns why the archive of some bytes is refused; empty if it isn't.
+func refusedFor(t *testing.T, b []byte) any {
+	t.Helper()
+	archive, err := Open(b)
+	if err == nil {
+		_, err = archive.List(t.Context())
+	}
+	if err == nil {
+		return ""
+	}
+	return fault.Of(err).Details["reason"]
+}
+
+// TestRefused: an archive with a name that leads out, or about which readers can disagree, is refused as a whole.
+func TestRefused(t *testing.T) {
+	for name, want := range map[string]string{"a": "", "./a/b": "", "../a": "path", "a/../../b": "path", "/a": "path",
+		`a\b`: "path", "a//b": "path", "a\xff": "utf8", strings.Repeat("a/", 600) + "b": "path-length"} {
+		var zipped, tarred bytes.Buffer
+		z, g := zip.NewWriter(&zipped), gzip.NewWriter(&tarred)
+		w := tar.NewWriter(g)
+		_, err := z.CreateHeader(&zip.FileHeader{Name: name})
+		if err := errors.Join(err, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg}), z.Close(), w.Close(),
+			g.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for kind, b := range map[string][]byte{"zip": zipped.Bytes(), "tar": tarred.Bytes()} {
+			if got := refusedFor(t, b); got != want {
+				t.Errorf("%s: %q: %v, want %q", kind, name, got, want)
+			}
+		}
+	}
+	for kind, b := range packed(t) {
+		for what, bad := range map[string][]byte{"cut": b[:len(b)-9], "more behind": append(slices.Clone(b), 'x'),
+			"twice": append(slices.Clone(b), b...), "a part": b[:len(b)/2]} {
+			if refusedFor(t, bad) == "" {
+				t.Errorf("%s: %s is taken", kind, what)
+			}
+		}
+	}
+	z := packed(t)["zip"]
+	directory, end := bytes.Index(z, []byte("PK\x01\x02")), bytes.LastIndex(z, []byte("PK\x05\x06"))
+	for what, at := range map[string]int{"flags": directory + 8, "method": directory + 10, "sum": directory + 16,
+		"packed size": directory + 20, "size": directory + 24, "place": directory + 42, "name": directory + 46,
+		"entries": end + 10, "directory's size": end + 12, "directory's place": end + 16, "local name": 30} {
+		bad := slices.Clone(z)
+		if bad[at]++; refusedFor(t, bad) == "" {
+			t.Errorf("another %s is taken", what)
+		}
 	}
 }
 
