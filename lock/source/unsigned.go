@@ -301,10 +301,17 @@ func (s *Sources) Now(ctx context.Context, id string, src project.Source) (*bund
 		return nil, err
 	}
 	p, err := s.plain(ctx, id, src)
-	if p == nil || err != nil {
+	switch _, image := src.OCI(); {
+	case err != nil:
 		return nil, err
+	case p != nil:
+		return p.Bundle, p.named(id)
+	case !src.Remote() && !image:
+		if _, err := isDir(s.path(src.Where)); err != nil { // nothing is no other plugin
+			return nil, inSource(id, "", src.Where, err)
+		}
 	}
-	return p.Bundle, p.named(id)
+	return nil, nil
 }
 
 // Unsigned returns the unsigned plugin of a source, whose files it puts into the store; nil if the source has
