@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 			got[i] = string(text)
 			return err
 		}); err != nil || len(got) != 2 || got[1] != "second" || got[2] != "a" {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 	for _, other := range []string{"", "x", "\x28\xb5\x2f\xfd"} {

@@ -54,9 +54,9 @@ func TestAddServerOnTerminal(t *testing.T) {
 	}
 }
 
-// TestAddPluginOnTerminal: rye add shows a server that its publisher didn't pin before it starts it, and the tools
+// TestAddSignedPluginOnTerminal: rye add shows a server that its publisher didn't pin before it starts it, and the tools
 // before they are signed. After a no the plugin is locked without them.
-func TestAddPluginOnTerminal(t *testing.T) {
+func TestAddSignedPluginOnTerminal(t *testing.T) {
 	cases := []struct {
 		answers                 []string
 		asked, pinned, stranger bool
@@ -126,29 +126,6 @@ func TestAddPluginOnTerminal(t *testing.T) {
 		if err != nil || !strings.Contains(string(lock), `"`+ref+`"`) ||
 			strings.Contains(string(lock), `"`+ref+`/send"`) != c.pinned {
 			t.Errorf("%q: %v, %s", c.answers, err, lock)
-		}
-	}
-}
-
-// TestAddUnsignedOnTerminal: a person who admits an unsigned plugin may also grant its skills their own files.
-func TestAddUnsignedOnTerminal(t *testing.T) {
-	for _, answers := range [][]string{{"y", "y", "y"}, {"y", "y", "n"}} {
-		dir, env := wipeProject(t)
-		for name, text := range map[string]string{
-			"plugin.json":          `{"$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json", "name": "demo"}`,
-			"skills/talk/SKILL.md": "---\nname: talk\ndescription: Talks\n---\nTalk.\n",
-		} {
-			name = filepath.Join(dir, "demo", name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
-				os.WriteFile(name, []byte(text), 0o644)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		shown, status := onPTY(t, dir, env, "[y/N] ", answers, "add", "./demo")
-		policy, err := os.ReadFile(filepath.Join(dir, "home", ".ai", "policy.yaml"))
-		if err != nil || status != fault.ExitDone || !strings.Contains(shown, "admit plugins/demo by this digest?") ||
-			strings.Contains(string(policy), `"directive:plugins/demo/**"`) != (answers[2] == "y") {
-			t.Errorf("%q: %d, %v\n%s\n%s", answers, status, err, shown, policy)
 		}
 	}
 }
