@@ -54,8 +54,8 @@ func TestAddServerOnTerminal(t *testing.T) {
 	}
 }
 
-// TestAddSignedPluginOnTerminal: rye add shows a server that its publisher didn't pin before it starts it, and the tools
-// before they are signed. After a no the plugin is locked without them.
+// TestAddSignedPluginOnTerminal: rye add shows a server that its publisher didn't pin before it starts it, and the
+// tools before they are signed. After a no the plugin is locked without them.
 func TestAddSignedPluginOnTerminal(t *testing.T) {
 	cases := []struct {
 		answers                 []string
