@@ -72,9 +72,13 @@ func (e *ItemError) Fault() *fault.Error {
 	if cause.Details["ref"] == e.Ref.String() {
 		return cause
 	}
+	pe, ofFile := errors.AsType[*fs.PathError](e.Err)
+	if _, coded := fault.Find(e.Err); ofFile && !coded && e.Space.Dir != "" { // its path is one in the space
+		cause = fault.Of(&fs.PathError{Op: pe.Op, Path: e.Place(), Err: pe.Err})
+	}
 	failure, words := because(cause, e.Err), cause.Text
 	asset := errors.Is(e.Err, ErrAsset)
-	if pe, ok := errors.AsType[*fs.PathError](e.Err); ok {
+	if ofFile {
 		words = pe.Err.Error() // about the same path
 	}
 	switch {

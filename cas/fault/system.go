@@ -38,9 +38,13 @@ func system(err error) *Error {
 		failure.On("path", path.Path)
 	}
 	for _, c := range causes() {
-		if errors.Is(err, c.err) {
-			return failure.Because(c.why).Try(c.hint...)
+		if !errors.Is(err, c.err) {
+			continue
 		}
+		if c.err == fs.ErrPermission && path != nil {
+			c.hint = []string{permit(path.Op, path.Path)}
+		}
+		return failure.Because(c.why).Try(c.hint...)
 	}
 	return failure
 }

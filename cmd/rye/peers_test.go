@@ -233,8 +233,10 @@ func TestOtherOwner(t *testing.T) {
 	}
 }
 
-// TestUnprivileged: as a user without rights to its home, everything that can't be made or written is said.
-func TestUnprivileged(t *testing.T) {
+// otherUser returns an empty directory of an ordinary user's, and how that user starts rye there: the answer is what
+// it prints, and its exit status.
+func otherUser(t *testing.T) (dir string, start func(args ...string) (said string, exit int)) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to become another user")
 	}
@@ -247,35 +249,86 @@ func TestUnprivileged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "rye-unprivileged")
+	top, err := os.MkdirTemp("", "rye-unprivileged")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	rye = filepath.Join(dir, "rye")
-	for _, err := range []error{os.WriteFile(rye, binary, 0o755), os.Chmod(dir, 0o755),
-		os.Mkdir(filepath.Join(dir, "home"), 0o555)} {
+	t.Cleanup(func() { os.RemoveAll(top) })
+	const user = 4242
+	rye, dir = filepath.Join(top, "rye"), filepath.Join(top, "home")
+	for _, err := range []error{os.WriteFile(rye, binary, 0o755), os.Chmod(top, 0o755), os.Mkdir(dir, 0o755),
+		os.Chown(dir, user, user)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	home := filepath.Join(dir, "home")
-	cmd := exec.Command(rye, "doctor")
-	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + home}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4242, Gid: 4242}}
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != fault.ExitNo {
-		t.Errorf("%v", err)
+	return dir, func(args ...string) (string, int) {
+		t.Helper()
+		cmd := exec.Command(rye, args...)
+		cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "USER_SPACE=" + filepath.Join(dir, "user")}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		out, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+}
+
+// TestUnprivileged: as a user without rights to its home, everything that can't be made or written is said.
+func TestUnprivileged(t *testing.T) {
+	home, rye := otherUser(t)
+	if err := errors.Join(os.Chown(home, 0, 0), os.Chmod(home, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	out, exit := rye("doctor")
+	if exit != fault.ExitNo {
+		t.Errorf("exit status %d", exit)
 	}
 	for _, want := range []string{
-		`warn home can't write to the home directory "` + home + `": this user has no permission`,
+		`warn home can't write to the home directory "` + home + `": this user has no permission hint: ls -ld ` + home,
 		`fail state can't create the state directory "` + home +
-			`/.local/state/rye" (default): this user has no permission`,
+			`/.local/state/rye" (default): this user has no permission hint: ls -ld ` + home,
 	} {
-		if !strings.Contains(strings.Join(strings.Fields(string(out)), " "), want) {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// TestUnreadable: the hint about a file or directory that its owner can't read is the chmod that lets the next command
+// read it, wherever it is met.
+func TestUnreadable(t *testing.T) {
+	dir, start := otherUser(t)
+	rye := func(args string) (string, int) { return start(strings.Fields(args)...) }
+	for _, args := range []string{"init p", "-C p new tool acme/hello --ext star"} {
+		if out, exit := rye(args); exit != 0 {
+			t.Fatal(out)
+		}
+	}
+	for _, name := range []string{".ai/tools/acme/hello.star", ".ai/tools/acme", "rye.lock", "rye.yaml"} {
+		path := filepath.Join(dir, "p", name)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hint := "\nhint: chmod u+r " + path + "\n"
+		if info.IsDir() {
+			hint = "\nhint: chmod u+rx " + path + "\n"
+		}
+		for _, args := range []string{"-C p exec tool:acme/hello -p name=ann", "-C p lock", "-C p lock --check"} {
+			if err := os.Chmod(path, 0); err != nil {
+				t.Fatal(err)
+			}
+			if out, exit := rye(args); exit == 0 || !strings.Contains(out, hint) {
+				t.Errorf("%s: rye %s: exit status %d\n%s\nwant%s", name, args, exit, out, hint)
+			}
+			if err := os.Chmod(path, info.Mode()); err != nil {
+				t.Fatal(err)
+			}
+			if out, exit := rye(args); exit != 0 {
+				t.Errorf("after the hint: rye %s: %s", args, out)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/rye-build/rye/ai"
@@ -70,6 +71,10 @@ func (s *Session) drift(ctx context.Context, current *workspace.Lock, o drift.Op
 			"expected": line.Expected, "found": line.Found})
 	}
 	failure.List(lines...).On("drift", files)
+	if closed := closed(found); len(closed) > 0 { // neither an edit nor a signature can be the answer
+		return failure.Because("this user has no permission").Try(closed...).
+			Try(fault.Command("rye exec", ref.String()) + " --pinned")
+	}
 	// After an edit of this one tool the user wants to run it again; else the first question is what differs.
 	diff := fault.Command("rye diff", ref.String())
 	edited := !current.User && !slices.ContainsFunc(found, func(d *drift.Difference) bool {
@@ -97,6 +102,16 @@ func (s *Session) drift(ctx context.Context, current *workspace.Lock, o drift.Op
 		}
 	}
 	return failure
+}
+
+// closed returns the commands that make files readable.
+func closed(found []*drift.Difference) (commands []string) {
+	for _, d := range found {
+		if errors.Is(d.Err, fs.ErrPermission) {
+			commands = append(commands, fault.Of(d.Err).Hint...)
+		}
+	}
+	return slices.Compact(commands)
 }
 
 // accepting returns the commands that lock the working tree's items, or restore a missing one.

@@ -91,7 +91,10 @@ func (e *Error) Fault() *fault.Error {
 		return failure.Try("rye vendor --check", "rye store fsck")
 	}
 	refs, ok := e.Unsigned()
+	closed := e.closed()
 	switch {
+	case len(closed) > 0:
+		return failure.Try(closed...)
 	case !ok && e.Problems[0].Space == nil:
 		return failure.Try("rye ls")
 	case !ok:
@@ -108,6 +111,18 @@ func (e *Error) Fault() *fault.Error {
 		return failure.Try(sign)
 	}
 	return failure.Try(fault.Command("rye diff", refs[changed]), sign, fault.Command("rye restore", refs[changed]))
+}
+
+// closed returns the commands that make files readable.
+func (e *Error) closed() (commands []string) {
+	for _, p := range e.Problems {
+		if p.Space != nil && errors.Is(p.Err, fs.ErrPermission) {
+			item := &ai.ItemError{Ref: p.Ref, Space: p.Space, Path: p.Path, Err: p.Err}
+			commands = append(commands, fault.Of(item).Hint...)
+		}
+	}
+	slices.Sort(commands)
+	return slices.Compact(commands)
 }
 
 // Unsigned returns the items that only lack a valid signature over their current content. ok is false if there are

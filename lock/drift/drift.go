@@ -318,7 +318,8 @@ func (d *drift) compare(ctx context.Context, ref model.Ref, want manifest.File, 
 	case errors.Is(err, fs.ErrNotExist):
 		difference.Kind = Gone
 	case err != nil:
-		difference.Kind, difference.Err = Unreadable, err
+		difference.Kind = Unreadable
+		difference.Err = &ai.ItemError{Ref: ref, Space: d.space, Path: want.Path, Err: err}
 	case known != want.Digest:
 		difference.Found, difference.OnlyLineEndings = known, d.sameText(ctx, want)
 	case mode != want.Mode:

@@ -82,11 +82,11 @@ gone "tool:acme/shop/run": "tools/acme/shop/lib/help.py" is missing`},
 		"a directory": {change: func(w *world, p fstest.MapFS) {
 			p["tools/acme/hello.sh/x"] = &fstest.MapFile{}
 			delete(p, "tools/acme/hello.sh")
-		}, want: `unreadable "tool:acme/hello": read tools/acme/hello.sh: not a regular file`},
+		}, want: `unreadable "tool:acme/hello": "project/tools/acme/hello.sh": not a regular file`},
 		"a link": {change: func(w *world, p fstest.MapFS) {
 			p["tools/acme/hello.sh"] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte("/etc/passwd")}
 			p["knowledge/acme/see.md"] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte("/etc/passwd")}
-		}, want: `unreadable "tool:acme/hello": read tools/acme/hello.sh: not a regular file`},
+		}, want: `unreadable "tool:acme/hello": "project/tools/acme/hello.sh": not a regular file`},
 		"everything": {change: func(w *world, p fstest.MapFS) {
 			clear(p)
 		}, refs: []string{hello, "knowledge:acme/note"},

@@ -190,7 +190,7 @@ func TestUnreadableFolder(t *testing.T) {
 	// What can't be read isn't what is pinned.
 	w.spaces["project"].FS = locked{w.project(), "tools/acme/hello.sh"}
 	if got := w.drift(s, "tool:acme/hello"); !strings.Contains(got,
-		`"tool:acme/hello": lstat tools/acme/hello.sh: permission denied`) {
+		`"tool:acme/hello": "project/tools/acme/hello.sh": permission denied`) {
 		t.Errorf("got %s", got)
 	}
 }
