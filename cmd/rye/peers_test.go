@@ -296,6 +296,36 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
+// TestReadOnlyHome: rye init with a home that its user may not write to leaves nothing half-made, and the first hint
+// leads on.
+func TestReadOnlyHome(t *testing.T) {
+	home, rye := otherUser(t)
+	project := filepath.Join(home, "project")
+	for _, err := range []error{os.Mkdir(project, 0o777), os.Chmod(project, 0o777), os.Chmod(home, 0o555)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, exit := rye("-C", project, "init")
+	want := `error: the user space "` + home + `/user/.ai" can't be written to
+  this user has no permission
+  nothing was written
+hint: chmod u+w ` + home + `
+      USER_SPACE="$(mktemp -d)" rye -C ` + project + " init\n"
+	if exit != fault.ExitNo || out != want {
+		t.Errorf("exit status %d:\n%s\nwant\n%s", exit, out, want)
+	}
+	if list, err := os.ReadDir(project); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if err := os.Chmod(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, exit := rye("-C", project, "init"); exit != 0 {
+		t.Errorf("after the first hint: %s", out)
+	}
+}
+
 // TestUnreadable: the hint about a file or directory that its owner can't read is the chmod that lets the next command
 // read it, wherever it is met.
 func TestUnreadable(t *testing.T) {

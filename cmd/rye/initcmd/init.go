@@ -98,6 +98,9 @@ func (c *initRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	}
 	_, missing := os.Lstat(filepath.Join(dir, workspace.MarkerFile))
 	if c.CI == "" || missing != nil {
+		if err := c.checkHome(app); err != nil {
+			return nil, err
+		}
 		if err := c.project(ctx, app, ans); err != nil {
 			return nil, err
 		}
@@ -119,9 +122,7 @@ func (c *initRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	err = c.identity(ctx, app, ans)
 	switch {
 	case err != nil:
-		f := noHome(cli.UserSpace(app.UserBase()).Value, err)
-		f.Why = append(f.Why, "the project was created; a key or a policy is missing")
-		return ans, f
+		return ans, noHome(app, err).Because("the project was created; a key or a policy is missing")
 	case len(ans.Written) == 0:
 		app.Term.Note("%q is already a complete project", dir)
 	case created > 0:
@@ -197,7 +198,7 @@ type starting struct {
 func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) error {
 	if !c.DryRun {
 		if err := os.MkdirAll(ans.Dir, 0o777); err != nil {
-			return err
+			return noPlace(ans.Dir, err)
 		}
 		unlock, err := paths.Hold(ctx, a, ans.Dir)
 		if err != nil {
@@ -224,7 +225,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Join(ans.Dir, workspace.MarkerDir), 0o777); err != nil {
-		return err
+		return noPlace(filepath.Join(ans.Dir, workspace.MarkerDir), err)
 	}
 	d, err := osfile.OpenDir(ans.Dir, 0o777)
 	if err != nil {
@@ -323,12 +324,54 @@ func WithLines(file []byte, lines []string) []byte {
 	return out
 }
 
-// identity creates a key and a policy if the user has none. It does nothing if --trust or RYE_TRUST replaces the
-// policy, and creates no key if RYE_KEY is set.
+// lacking is the part of a user's identity that init creates: nothing if --trust or RYE_TRUST replaces the policy, and
+// no key if RYE_KEY is set.
+type lacking struct {
+	root        workspace.Place
+	keys        key.Dir
+	key, policy bool
+}
+
+func findLacking(app *cli.App) (lacks lacking, err error) {
+	lacks.root = paths.Paths(app).RootPolicyFile()
+	if lacks.root.Err != nil || lacks.root.Origin != "user" {
+		return lacks, lacks.root.Err
+	}
+	if lacks.keys, err = paths.KeysDir(app); err != nil {
+		return lacks, err
+	}
+	stored, err := lacks.keys.List()
+	if err != nil {
+		return lacks, err
+	}
+	au, err := paths.Paths(app).RootPolicy()
+	if err != nil {
+		return lacks, err
+	}
+	lacks.key = len(stored) == 0 && app.Env(cli.EnvKey) == ""
+	lacks.policy = au.File == nil && (lacks.key || len(stored) > 0)
+	return lacks, nil
+}
+
+// checkHome fails if a key or a policy is missing and can't be written, before anything else is.
+func (c *initRun) checkHome(app *cli.App) error {
+	lacks, err := findLacking(app)
+	if err == nil && !c.DryRun && (lacks.key || lacks.policy) {
+		if err = os.MkdirAll(cli.UserSpace(app.UserBase()).Value, 0o700); err == nil {
+			err = probe("user space", cli.UserSpace(app.UserBase()).Value)
+		}
+	}
+	if err != nil {
+		return noHome(app, err).Because("nothing was written")
+	}
+	return nil
+}
+
+// identity creates a key and a policy if the user has none.
 func (c *initRun) identity(ctx context.Context, app *cli.App, ans *initAnswer) error {
-	root := paths.Paths(app).RootPolicyFile()
-	if root.Err != nil || root.Origin != "user" {
-		return root.Err
+	lacks, err := findLacking(app)
+	if err != nil || !lacks.key && !lacks.policy {
+		return err
 	}
 	if !c.DryRun && app.Env(cli.EnvKey) == "" {
 		unlock, err := paths.AloneAtHome(ctx, app)
@@ -336,25 +379,16 @@ func (c *initRun) identity(ctx context.Context, app *cli.App, ans *initAnswer) e
 			return err
 		}
 		defer unlock()
-	}
-	dir, err := paths.KeysDir(app)
-	if err != nil {
-		return err
-	}
-	stored, err := dir.List()
-	if err != nil {
-		return err
-	}
-	au, err := paths.Paths(app).RootPolicy()
-	if err != nil {
-		return err
+		if lacks, err = findLacking(app); err != nil { // another process may have created them meanwhile
+			return err
+		}
 	}
 	space := cli.UserSpace(app.UserBase()).Value
 	switch {
-	case len(stored) == 0 && app.Env(cli.EnvKey) == "":
+	case lacks.key:
 		ans.Written = append(ans.Written, initLine{filepath.Join(space, "keys"), "your signing key"})
-		if au.File == nil {
-			ans.Written = append(ans.Written, initLine{root.Path, "your policy, which trusts that key"})
+		if lacks.policy {
+			ans.Written = append(ans.Written, initLine{lacks.root.Path, "your policy, which trusts that key"})
 		}
 		if c.DryRun {
 			return nil
@@ -365,16 +399,16 @@ func (c *initRun) identity(ctx context.Context, app *cli.App, ans *initAnswer) e
 			return err
 		}
 		ans.Key = created.(trusts.KeyNewAnswer).Key.Fingerprint
-	case au.File == nil && len(stored) > 0:
-		name, err := dir.Default()
+	case lacks.policy:
+		name, err := lacks.keys.Default()
 		if err != nil {
 			return err
 		}
-		p, err := dir.Public(name)
+		p, err := lacks.keys.Public(name)
 		if err != nil {
 			return trusts.NoKey(app, name, err)
 		}
-		ans.Written = append(ans.Written, initLine{root.Path,
+		ans.Written = append(ans.Written, initLine{lacks.root.Path,
 			fmt.Sprintf("your policy, which trusts the key %q", name)})
 		if c.DryRun {
 			return nil
@@ -387,13 +421,26 @@ func (c *initRun) identity(ctx context.Context, app *cli.App, ans *initAnswer) e
 	return nil
 }
 
-// noHome adds the hint to use another user space to the error of an unwritable one.
-func noHome(space string, err error) *fault.Error {
+// noHome says that the user space is unwritable, and adds the hint to use another one.
+func noHome(app *cli.App, err error) *fault.Error {
 	f := fault.Of(err)
 	if f.Code != fault.Files {
 		return f
 	}
-	f.Text = fmt.Sprintf("the user space %q can't be written to: %s", space, f.Text)
-	f.Hint = []string{"USER_SPACE=\"$(mktemp -d)\" rye init"}
-	return f
+	if len(f.Why) == 0 {
+		f.Because(f.Text)
+	}
+	f.Text = fmt.Sprintf("the user space %q can't be written to", cli.UserSpace(app.UserBase()).Value)
+	return f.Try(`USER_SPACE="$(mktemp -d)" rye ` + cli.JoinArgs(app.Args))
+}
+
+// noPlace says that a directory of the project can't be created. Some file systems, such as /proc, answer that it
+// isn't found.
+func noPlace(dir string, err error) *fault.Error {
+	f := fault.Of(err)
+	f.Text, f.Exit = fmt.Sprintf("can't create the directory %q", dir), fault.ExitNo
+	if len(f.Why) == 0 {
+		f.Because("the file system lets no directory be created there")
+	}
+	return f.Try("mkdir PROJECT", "rye init PROJECT")
 }
