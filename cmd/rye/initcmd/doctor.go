@@ -38,6 +38,7 @@ func checks() []doctorCheck {
 		{"data", checkPlace("data", cli.DataPlace)},
 		{"state", checkPlace("state", cli.StatePlace)},
 		{"cache", checkPlace("cache", cli.CachePlace)},
+		{"disk", checkDisk},
 		{"store", checkStore},
 		{"keys", checkKeys},
 		{"policy", CheckPolicy},
