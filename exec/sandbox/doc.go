@@ -39,7 +39,9 @@
 // A missing path of Keep can't be created. In a namespace, the program sees a directory of its own in place of the one
 // that the path is missing in, and its changes are made in the real one when it has ended: see stage.Top. It replaces
 // nothing that others made or wrote meanwhile; the Ending lists what has another name for that reason. Where that
-// isn't possible, the real directory is split, and the Ending says why.
+// isn't possible, the real directory is split, and the Ending says why. If all paths of Keep exist, they are mounted
+// read-only in the real directory; the kernel removes such a mount when a process outside renames another file over
+// the path or removes it, and the program may change what is there then. rye docs threat-model says so.
 //
 // # System calls
 //

@@ -434,3 +434,24 @@ func TestKilled(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacedMeanwhile: where a name to keep is missing, a program can change no other one either, not even the file
+// that another process puts in its place meanwhile.
+func TestReplacedMeanwhile(t *testing.T) {
+	dir, s := project(t, floor.Namespace, ".ai/", "rye.lock", "rye.yaml", "f")
+	o := paused(t, machine(t), s, []string{"!append rye.lock"},
+		[]string{"!append rye.lock", "!append rye.yaml", "!write .ai/x", "!mkdir .git", "append f"}, func() {
+			for _, name := range []string{"rye.lock", "rye.yaml"} {
+				put(t, dir+"/new")
+				if err := os.Rename(dir+"/new", dir+"/"+name); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := errors.Join(os.Remove(dir+"/.ai"), os.Mkdir(dir+"/.ai", 0o755)); err != nil {
+				t.Error(err)
+			}
+		})
+	if got := entries(t, dir); got != ".ai/ f rye.lock rye.yaml" || o.Asides != nil {
+		t.Errorf("%s, %q", got, o.Asides)
+	}
+}
