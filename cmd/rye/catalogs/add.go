@@ -2,6 +2,7 @@ package catalogs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -16,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/catalog"
 	"github.com/rye-build/rye/exec/catalog/launcher"
+	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/lock/packages"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
@@ -148,7 +150,7 @@ func (c *addRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		Tools:   []catalog.Change{},
 		Written: []string{}, Quarantined: []string{}, name: c.Name, next: view.next(space, c.at())}
 	if ans.Server, err = consent(ctx, st, server); err != nil {
-		return nil, err
+		return nil, c.unplanned(app, server, err)
 	}
 	if c.DryRun {
 		return ans, nil
@@ -184,6 +186,20 @@ func (c *addRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	return c.install(ctx, app, space, announced, ans, server, all)
+}
+
+// unplanned returns the error of a server that can't be started, with hints about its command: its item isn't written.
+func (c *addRun) unplanned(app *cli.App, s *catalog.Server, err error) error {
+	failure := fault.Of(unasked(app, s, err))
+	missing, ok := errors.AsType[*env.NotFoundError](err)
+	if at := len(app.Args) - len(c.Command); ok && len(c.Command) > 0 && missing.What == c.Command[0] &&
+		at >= 0 && app.Args[at] == c.Command[0] {
+		args := slices.Clone(app.Args)
+		args[at] = "PROGRAM"
+		failure.Text = fmt.Sprintf("program %q not found", missing.What)
+		failure.Because("install it, or name another program").Hint = []string{fault.Command("rye", args...)}
+	}
+	return failure
 }
 
 // at is the place of the server.

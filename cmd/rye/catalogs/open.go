@@ -206,7 +206,11 @@ func unasked(a *cli.App, s *catalog.Server, err error) error {
 	f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool {
 		return strings.HasPrefix(hint, "rye exec ") || strings.HasPrefix(hint, "rye show ")
 	})
-	if len(f.Hint) == 0 {
+	switch {
+	case len(f.Hint) > 0:
+	case f.Code == fault.Validation: // the description of the server is wrong
+		f.Try("rye docs mcp-servers")
+	default:
 		f.Try(fault.Command("rye audit list --ref", s.Item.Ref.String()))
 	}
 	return f
