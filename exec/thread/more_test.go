@@ -164,8 +164,8 @@ func TestUnknownModel(t *testing.T) {
 		host   string
 		want   string
 	}{
-		"two":     {[]string{"qwen:4b", "llama:3b"}, "", "the server has llama:3b, qwen:4b: --model local/NAME"},
-		"none":    {nil, "", "the server has no models"},
+		"two":     {[]string{"qwen:4b", "llama:3b"}, "", "the server has llama:3b, qwen:4b: --model local/llama:3b"},
+		"none":    {nil, "", "the server has no models: install one"},
 		"another": {[]string{"llama:3b"}, "127.0.0.1:9", "choose another model with --model local/NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {

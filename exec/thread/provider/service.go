@@ -62,17 +62,17 @@ const maxListed = 10
 
 // others says which models the service has, and how one of them is chosen.
 func (s *service) others(ctx context.Context) string {
-	use := "--model " + s.choice.Provider.Name + "/NAME"
+	use := "--model " + s.choice.Provider.Name + "/"
 	switch models, err := s.listed(ctx); {
 	case err != nil:
-		return "; choose another model with " + use
+		return "; choose another model with " + use + "NAME"
 	case len(models) == 0:
-		return "; the server has no models"
+		return "; the server has no models: install one"
 	case len(models) > maxListed:
 		return fmt.Sprintf("; the server has %s and %d more: %s", strings.Join(models[:maxListed], ", "),
-			len(models)-maxListed, use)
+			len(models)-maxListed, use+models[0])
 	default:
-		return "; the server has " + strings.Join(models, ", ") + ": " + use
+		return "; the server has " + strings.Join(models, ", ") + ": " + use + models[0]
 	}
 }
 
