@@ -28,6 +28,13 @@ func TestBadGlobs(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
+	// A glob with a wildcard isn't an id, whose own bound would refuse it.
+	if _, err := Parse(strings.Repeat("x", maxGlob-2) + "/*"); err != nil {
+		t.Errorf("the longest glob: %v", err)
+	}
+	if _, err := Parse(strings.Repeat("x", maxGlob-1) + "/*"); err == nil {
+		t.Error("a glob of 201 bytes")
+	}
 	if _, err := Parse("a." + strings.Repeat("x", 190)); err != nil {
 		t.Errorf("a long id: %v", err)
 	}
@@ -43,12 +50,34 @@ func TestBadNames(t *testing.T) {
 		"A:b":                    "expected kind:id",
 		"tool:":                  "",
 		"tool:../x":              "",
+		"tool:a@1.0.0":           "", // only bundles have versions
 		"bundle:a@":              `"" is not a version`,
 		"bundle:a@1/2":           `"1/2" is not a version`,
 		strings.Repeat("x", 200): "...",
 	} {
 		if _, err := ParseName(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// TestCollide: two rules are allowed in one policy if one is more specific than the other, or if no name matches both.
+func TestCollide(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"acme/a*", "acme/a*b", true},
+		{"acme/a*", "acme/a*", true},
+		{"acme/*a", "acme/*b", false},     // they end otherwise
+		{"acme/a", "acme/a*", false},      // of one prefix, and one has more literals
+		{"acme/*", "ajax/*", false},       // other prefixes of one length
+		{"tool:acme/*", "acme/*", false},  // one names the kind
+		{"tool:a/*", "config:a/*", false}, // other kinds
+	} {
+		a, b := mustGlob(t, c.a), mustGlob(t, c.b)
+		if Collide(&a, &b) != c.want || Collide(&b, &a) != c.want {
+			t.Errorf("%s and %s: want %v", c.a, c.b, c.want)
 		}
 	}
 }
