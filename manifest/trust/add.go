@@ -30,7 +30,7 @@ func (n Addition) To(terms *policy.Policy) (after *policy.Policy, second *policy
 		if known.Owner != k.Owner {
 			after, err = after.SetOwner(k.Name, k.Owner)
 		}
-		if err == nil && !known.NotBefore.Equal(k.NotBefore) || !known.Expires.Equal(k.Expires) {
+		if err == nil && (!known.NotBefore.Equal(k.NotBefore) || !known.Expires.Equal(k.Expires)) {
 			after, err = after.SetDates(k.Name, k.NotBefore, k.Expires)
 		}
 	} else if after, err = terms.AddKey(k, false); errors.As(err, &second) {
