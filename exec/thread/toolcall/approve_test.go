@@ -3,6 +3,7 @@ package toolcall_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -229,6 +230,36 @@ func TestThisThread(t *testing.T) {
 	must(t, err)
 	if asked != 3 {
 		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestOnce: an answer for one call approves that call alone, and a no approves none: the next call asks again. A no to
+// a request answers the same call until the request would have expired.
+func TestOnce(t *testing.T) {
+	alone := func(ask toolcall.Ask) *toolcall.Approver {
+		a, err := toolcall.NewApprover(nil, ask, nil)
+		must(t, err)
+		return a
+	}
+	requests := func(ask toolcall.Ask) *toolcall.Approver { return newWorld(t).approver(t, ask) }
+	for name, c := range map[string]struct {
+		approver func(toolcall.Ask) *toolcall.Approver
+		replies  []toolcall.Reply
+	}{
+		"terminal": {alone, []toolcall.Reply{toolcall.No, toolcall.Once, toolcall.No}},
+		"request":  {requests, []toolcall.Reply{toolcall.Once, toolcall.No}},
+	} {
+		asked := 0
+		a := c.approver(replies(&asked, c.replies...))
+		for i, reply := range c.replies {
+			_, err := approves(t.Context(), a, thread, fmt.Sprint("c", i), question())
+			if asked != i+1 || (err == nil) != (reply == toolcall.Once) {
+				t.Errorf("%s, call %d: %v, asked %d times", name, i, err, asked)
+			}
+			if err != nil {
+				refused(t, name, fault.Approval, err)
+			}
+		}
 	}
 }
 

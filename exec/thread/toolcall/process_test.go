@@ -168,6 +168,11 @@ func TestChildRefused(t *testing.T) {
 	if _, err := p.Start(t.Context(), childID, step, &toolcall.DetachedChild{}); err != nil {
 		t.Errorf("the last that a chain may have: %v", err)
 	}
+	p = parent(t)
+	p.Limits.Depth = 1
+	if _, err := p.Start(t.Context(), childID, step, &toolcall.DetachedChild{}); err != nil {
+		t.Errorf("one level, which the limit allows: %v", err)
+	}
 }
 
 // chain returns a chain of n tokens, the last for the parent.
