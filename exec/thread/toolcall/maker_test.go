@@ -103,7 +103,7 @@ func codeOf(t testing.TB, text string) string {
 }
 
 // TestRemember: what a thread called before two handoffs is known to the policies still: a line that refuses a tool
-// after another one isn't forgotten with a summary.
+// after another one isn't forgotten with a summary, nor by a child.
 func TestRemember(t *testing.T) {
 	m, called := maker(t, nil)
 	dir, continues := t.TempDir(), ""
@@ -127,11 +127,14 @@ func TestRemember(t *testing.T) {
 		continues = id
 	}
 	m.Remember(t.Context(), dir, continues)
-	c := m.Prepare(t.Context(), executes("acme/echo", object{"text": "x"}))
-	text, err := c.Make(t.Context())
-	must(t, err)
-	if codeOf(t, text) != string(fault.Policy) || called.Load() != 0 {
-		t.Errorf("%s, %d calls", text, called.Load())
+	child, childCalled := maker(t, func(o *toolcall.Options) { o.Parent = m })
+	for name, asked := range map[string]*toolcall.Maker{"the thread": m, "its child": child} {
+		c := asked.Prepare(t.Context(), executes("acme/echo", object{"text": "x"}))
+		text, err := c.Make(t.Context())
+		must(t, err)
+		if codeOf(t, text) != string(fault.Policy) || called.Load()+childCalled.Load() != 0 {
+			t.Errorf("%s: %s, %d calls", name, text, called.Load()+childCalled.Load())
+		}
 	}
 }
 
