@@ -181,6 +181,11 @@ func TestRefusedCalls(t *testing.T) {
 			call.Result.Error == nil {
 			t.Errorf("%s: %s, %+v, %v", name, text, call.Result, err)
 		}
+		// Policies forget a tool that was refused, and not one that failed.
+		refused := fault.New(c.want, "").Line().Exit == fault.ExitRefused
+		if (call.Result.Status == transcript.CallRefused) != refused {
+			t.Errorf("%s: recorded as %s", name, call.Result.Status)
+		}
 	}
 	if called.Load() > 0 {
 		t.Errorf("%d calls were made", called.Load())
