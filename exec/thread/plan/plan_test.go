@@ -2,11 +2,14 @@ package plan_test
 
 import (
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
@@ -41,6 +44,9 @@ const asking = "# asking\n\n```xml\n" + `<directive name="asking" version="1.0.0
 </directive>
 ` + "```\nAsk about {input:topic}.\n"
 
+// named is asking under another name.
+func named(name string) string { return strings.ReplaceAll(asking, "asking", name) }
+
 // opened opens a session of a project of Alice.
 func opened(t testing.TB, policy string) *session.Session {
 	t.Helper()
@@ -50,7 +56,8 @@ func opened(t testing.TB, policy string) *session.Session {
 		"permissions: [execute:tool:acme/echo]\nconfig: {start: a, max_steps: 9, nodes: {a: {action: {item_id: acme/echo}}}}\n"
 	p := projecttest.With(t, policy, map[string]string{"tools/acme/echo.yaml": echo, "tools/acme/flow.yaml": flow,
 		"directives/acme/asking.md": asking,
-		"directives/acme/empty.md":  asking[:strings.LastIndex(asking, "Ask about")]})
+		"directives/acme/plain.md":  regexp.MustCompile(`<permissions>.*`).ReplaceAllString(named("plain"), ""),
+		"directives/acme/empty.md":  strings.TrimSuffix(named("empty"), "Ask about {input:topic}.\n")})
 	s, err := session.Open(t.Context(), p.Workspace(workspace.Options{}),
 		session.Options{Mode: session.Mode{Unlocked: true}})
 	if err != nil {
@@ -78,6 +85,11 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 		if err != nil {
+			// Each refusal leads to another command.
+			says := map[string]string{"tool:acme/echo": "is not a directive", "directive:acme/empty": "has no steps"}
+			if !strings.Contains(err.Error(), says[id]) {
+				t.Errorf("%s: %v", id, err)
+			}
 			continue
 		}
 		if (p.Graph != nil) != (kind == "tool") || (p.Program != nil) != (kind == "directive") || !p.Owned {
@@ -162,6 +174,61 @@ func TestPermit(t *testing.T) {
 	if p.Allows(capability.Execute, "tool", "acme/echo") == nil ||
 		p.Allows(capability.Load, "knowledge", "acme/style") != nil {
 		t.Errorf("%v", p.Caps.Strings())
+	}
+}
+
+// TestPermitStranger: a directive of another signer has what a policy grants it, and is refused if that is nothing of
+// what it declares. One of the user's own runs with what it is left with.
+func TestPermitStranger(t *testing.T) {
+	const load, other = `["rye.load.knowledge.acme.*"]`, `["rye.load.directive.acme.*"]`
+	for name, c := range map[string]struct {
+		own       bool
+		directive string
+		granted   string
+		refused   bool
+		left      int // permissions
+	}{
+		"own, without a line":          {true, "asking", "", false, 2},
+		"own, left with nothing":       {true, "asking", other, false, 0},
+		"another's, without a line":    {false, "asking", "", true, 0},
+		"another's, granted one":       {false, "asking", load, false, 1},
+		"another's, granted another":   {false, "asking", other, true, 0},
+		"another's, declaring nothing": {false, "plain", "", false, 0},
+	} {
+		policy := ""
+		if c.granted != "" {
+			policy = "\ngrants:\n  \"directive:acme/*\": " + c.granted + "\n"
+		}
+		p, err := followed(t, opened(t, policy), "directive", "acme/"+c.directive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Owned = c.own
+		err = p.Permit(t.Context())
+		if (err != nil) != c.refused || err != nil && fault.CodeOf(err) != fault.Denied ||
+			len(p.Caps.Strings()) != c.left {
+			t.Errorf("%s: %v, %q", name, err, p.Caps.Strings())
+		}
+	}
+}
+
+// TestOffered: a model without a permission isn't offered the tools for items, which could do nothing; what the
+// directive itself needs stays.
+func TestOffered(t *testing.T) {
+	s := opened(t, "")
+	for id, want := range map[string][]string{
+		"acme/plain":  nil,
+		"acme/asking": {plan.NameExecute, plan.NameLoad, plan.NameSearch},
+	} {
+		p, err := followed(t, s, "directive", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Says.Outputs = []declared.Output{{Name: "answer"}}
+		want = append(want, plan.NameReturn)
+		if got := plan.OfferedNames(p.Offered()); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
 	}
 }
 
