@@ -126,6 +126,27 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
+// TestPluginRisk: the data of a plugin raises a derived risk to write, but lowers none: a call that needs an approval
+// would be made without a question. A declared risk stays.
+func TestPluginRisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		line, want, derived string
+	}{
+		"data alone":      {"limits: {memory_mib: 64}", "write", "it may write the data of its plugin"},
+		"and the network": {"network: all", "destructive", "it may use the network"},
+		"declared":        {"risk: read", "read", ""},
+	} {
+		w := newPluginWorld(t)
+		w.policy += "\ngrants:\n  \"tool:plugins/**\": [\"network:*\"]\n"
+		w.item(probing, namesBoth, c.line)
+		plan := w.prepare(call(plugged, nil))
+		if plan.Risk.String() != c.want || !strings.HasPrefix(plan.Derived, c.derived) ||
+			(plan.Derived == "") != (c.derived == "") {
+			t.Errorf("%s: %s, %q", name, plan.Risk, plan.Derived)
+		}
+	}
+}
+
 // directory is the name of the directory of the plugin's data.
 var directory = regexp.MustCompile(`^plugins_demo-[0-9a-f]{32}$`)
 

@@ -10,11 +10,13 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -208,6 +210,68 @@ func TestPermitStranger(t *testing.T) {
 		if (err != nil) != c.refused || err != nil && fault.CodeOf(err) != fault.Denied ||
 			len(p.Caps.Strings()) != c.left {
 			t.Errorf("%s: %v, %q", name, err, p.Caps.Strings())
+		}
+	}
+}
+
+// TestSame: a thread goes on with the lock and the directive that it began with, and with no permission that it didn't
+// begin with. Another directive stays another one, however often the thread is resumed.
+func TestSame(t *testing.T) {
+	s := opened(t, "")
+	for name, c := range map[string]struct {
+		change func(*transcript.Started)
+		code   fault.Code
+		left   int
+	}{
+		"the same":             {func(*transcript.Started) {}, "", 2},
+		"with less":            {func(b *transcript.Started) { b.Grants = b.Grants[:1] }, "", 1},
+		"with more":            {func(b *transcript.Started) { b.Grants = append(b.Grants, "rye.execute.*") }, "", 2},
+		"with nothing":         {func(b *transcript.Started) { b.Grants = nil }, "", 0},
+		"with what is none":    {func(b *transcript.Started) { b.Grants = []string{"x"} }, fault.Validation, 2},
+		"under another lock":   {func(b *transcript.Started) { b.Set = cas.Sum(nil) }, fault.LockMismatch, 2},
+		"of another directive": {func(b *transcript.Started) { b.Directive.Digest = cas.Sum(nil) }, fault.Conflict, 2},
+	} {
+		p, err := followed(t, s, "directive", "acme/asking")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := &transcript.Started{Set: s.Set(), Directive: transcript.Item{Digest: p.Directive.Raw},
+			Grants: p.Caps.Strings()}
+		c.change(began)
+		err = p.Same("acme/asking-1795000000-a2b3c", began)
+		if (err != nil) != (c.code != "") || len(p.Caps.Strings()) != c.left {
+			t.Errorf("%s: %v, %q", name, err, p.Caps.Strings())
+		}
+		if err != nil && c.code != fault.Validation &&
+			(fault.CodeOf(err) != c.code || fault.Of(err).Line().Retryable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAfter: a thread that goes on with the work of another has what is left of that one's limits, and may do no more
+// than that one might.
+func TestAfter(t *testing.T) {
+	s := opened(t, "")
+	caps, err := capability.ParseSet([]string{"rye.load.knowledge.acme.*", "rye.search.*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := limits.Set{Turns: 1, Spend: 7}
+	for name, c := range map[string]struct {
+		after *plan.After
+		turns int64
+		left  int
+	}{"new": {nil, 6, 2}, "after another": {&plan.After{Caps: caps, Limits: rest}, 1, 1}} {
+		p, err := followed(t, s, "directive", "acme/asking")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.after.Permit(t.Context(), p); err != nil || len(p.Caps.Strings()) != c.left {
+			t.Errorf("%s: %v, %q", name, err, p.Caps.Strings())
+		}
+		if l := c.after.Bound(p.Limits()); l.Turns != c.turns {
+			t.Errorf("%s: %+v", name, l)
 		}
 	}
 }
