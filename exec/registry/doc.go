@@ -21,6 +21,7 @@
 //	log/NAME                the state of a log: how many entries it has, and how many of them its files show
 //	entry/NAME/NUMBER       an entry of a log, numbered in 12 digits
 //	touched/ID              the last entry that changed the index of a bundle
+//	lease/flush             the process that writes the log's files, and until when
 //
 // The log of the public namespaces has the name "public".
 //

@@ -84,57 +84,6 @@ func touchedBy(entry *tlog.Entry) (ids []string) {
 	return ids
 }
 
-// Flush writes the files for entries that they don't show yet: tiles, checkpoint, proofs, indexes, in this order. It
-// may be repeated after an interruption at any point, since each file depends on the rows alone.
-func (r *Registry) Flush(ctx context.Context) error {
-	r.flushing.Lock()
-	defer r.flushing.Unlock()
-	var state *logState
-	var entries [][]byte
-	if err := r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
-		if state, err = get[logState](in, "log/"+publicLog); err != nil || state == nil {
-			return err
-		}
-		entries = nil
-		for n := state.Shown; n < state.Size; n++ {
-			row, err := get[leaf](in, entryRow(publicLog, n))
-			if err != nil {
-				return err
-			}
-			if row == nil {
-				return damagedRow(entryRow(publicLog, n), fs.ErrNotExist)
-			}
-			entries = append(entries, []byte(row.Entry))
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if state == nil {
-		return r.begin(ctx)
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	checkpoint, err := r.grow(ctx, state.Shown, entries)
-	if err != nil {
-		r.tail = nil // what was added to it is unknown
-		return err
-	}
-	if err := r.show(ctx, checkpoint, state.Shown, entries); err != nil {
-		r.tail = nil
-		return err
-	}
-	return r.o.Rows.Update(ctx, func(in rows.Writer) error {
-		now, err := get[logState](in, "log/"+publicLog)
-		if err != nil || now.Shown >= checkpoint.Size {
-			return err
-		}
-		now.Shown = checkpoint.Size
-		return put(in, "log/"+publicLog, now)
-	})
-}
-
 // begin writes the checkpoint of an empty log.
 func (r *Registry) begin(ctx context.Context) error {
 	file, err := r.o.Blobs.Open(ctx, client.LogDir+"/"+tlog.CheckpointFile)

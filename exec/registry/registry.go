@@ -64,9 +64,10 @@ type Witness interface {
 
 // A Registry is the service. It is safe for concurrent use, and several processes may serve the same stores.
 type Registry struct {
-	o    Options
-	log  tlog.Key
-	desc []byte // registry.yaml
+	o       Options
+	log     tlog.Key
+	desc    []byte // registry.yaml
+	process string // the name of this process in leases
 
 	flushing sync.Mutex // of the log's files
 	tail     *tlog.Tail // the right edge of the log whose files were written last; nil: unknown
@@ -85,7 +86,7 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{o: o, log: log}
+	r := &Registry{o: o, log: log, process: newProcess()}
 	description := client.Description{Name: o.Name, Log: log, Key: o.IndexKey.Public()}
 	if r.desc, err = description.Append(nil); err != nil {
 		return nil, err

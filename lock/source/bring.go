@@ -193,6 +193,9 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 	if src.Remote() && !ofGit && !image && c.o.Fetch == nil || ofGit && c.o.Git == nil || image && c.away(ref) {
 		return c.offline(src.Where, refused)
 	}
+	if url, ok := src.Registry(); ok {
+		return c.fromRegistry(ctx, url)
+	}
 	if c.archived(src) {
 		p, r, err := c.packed(ctx, src)
 		switch {
@@ -209,9 +212,6 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 			err = c.unsigned(ctx, p)
 		}
 		return err
-	}
-	if url, ok := src.Registry(); ok {
-		return c.fromRegistry(ctx, url)
 	}
 	switch {
 	case image:

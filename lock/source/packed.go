@@ -29,7 +29,8 @@ import (
 // archived reports whether a source is an archive: a file, or an address that isn't a repository.
 func (s *Sources) archived(src project.Source) bool {
 	_, ofGit := src.Git()
-	if _, image := src.OCI(); src.Index || ofGit || image {
+	_, registered := src.Registry()
+	if _, image := src.OCI(); src.Index || ofGit || image || registered {
 		return false
 	}
 	if src.Remote() {

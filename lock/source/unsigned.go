@@ -48,8 +48,9 @@ func (p *plain) close() error {
 func (s *Sources) plain(ctx context.Context, id string, src project.Source) (*plain, error) {
 	_, ofGit := src.Git()
 	_, image := src.OCI()
+	_, registered := src.Registry()
 	switch {
-	case src.Index || image || ofGit && s.o.Git == nil || src.Remote() && !ofGit && s.o.Fetch == nil:
+	case src.Index || image || registered || ofGit && s.o.Git == nil || src.Remote() && !ofGit && s.o.Fetch == nil:
 		return nil, nil
 	case s.archived(src):
 		p, r, err := s.packed(ctx, src)

@@ -16,7 +16,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/registry"
 	"github.com/rye-build/rye/exec/registry/blobs"
+	"github.com/rye-build/rye/exec/registry/blobs/s3"
 	"github.com/rye-build/rye/exec/registry/rows"
+	"github.com/rye-build/rye/exec/registry/rows/postgres"
 	client "github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -25,6 +27,11 @@ import (
 type dataFlags struct {
 	Data string `required:"" placeholder:"DIR" complete:"dir" help:"Directory with everything that the registry has."`
 	Name string `placeholder:"HOST" help:"Name of a new registry: the host by which clients reach it."`
+
+	Database     string `placeholder:"URL" help:"Keep what changes in PostgreSQL: postgres://USER@HOST/DATABASE."`
+	PasswordFile string `placeholder:"FILE" complete:"file" help:"File with the database's password (0600); or PGPASSWORD, PGPASSFILE."`
+	Objects      string `placeholder:"URL" help:"Keep files in a bucket: s3://HOST/BUCKET[/PREFIX]."`
+	KeyFile      string `placeholder:"FILE" complete:"file" help:"File with the bucket's credentials (0600); or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."`
 }
 
 // data is an open data directory.
@@ -68,10 +75,7 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 			return nil, err
 		}
 	}
-	if d.files, err = blobs.OpenLocal(filepath.Join(d.dir, "files"), nil); err != nil {
-		return nil, err
-	}
-	if d.rows, err = rows.OpenLocal(filepath.Join(d.dir, "rows"), nil); err != nil {
+	if err := f.stores(ctx, d, options.TempDir); err != nil {
 		return nil, err
 	}
 	options.Rows, options.Blobs = d.rows, d.files
@@ -79,6 +83,24 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// stores opens the stores that the flags name, or those of the data directory.
+func (f *dataFlags) stores(ctx context.Context, d *data, spool string) (err error) {
+	if f.Objects != "" {
+		d.files, err = s3.Open(ctx, s3.Options{Address: f.Objects, CredentialsFile: f.KeyFile, Spool: spool})
+	} else {
+		d.files, err = blobs.OpenLocal(filepath.Join(d.dir, "files"), nil)
+	}
+	if err != nil {
+		return err
+	}
+	if f.Database != "" {
+		d.rows, err = postgres.Open(ctx, postgres.Options{Address: f.Database, PasswordFile: f.PasswordFile})
+	} else {
+		d.rows, err = rows.OpenLocal(filepath.Join(d.dir, "rows"), nil)
+	}
+	return err
 }
 
 // name returns the registry's name, which its first start has set.

@@ -1,0 +1,305 @@
+//go:build peers
+
+package registries_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/ryed/registries"
+	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key/keytest"
+)
+
+// asRyed has this program be ryed.
+const asRyed = "RYED_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asRyed) != "" {
+		os.Unsetenv(asRyed)
+		os.Exit(registries.Main(os.Args))
+	}
+	os.Exit(m.Run())
+}
+
+// postgresServer starts Debian's PostgreSQL in a new directory, and returns the address of a database.
+func postgresServer(t *testing.T) string {
+	t.Helper()
+	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if len(bins) == 0 {
+		t.Fatal("no PostgreSQL: apt-get install postgresql")
+	}
+	bin := bins[len(bins)-1]
+	dir, err := os.MkdirTemp("", "ryed-pg-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := func(name string, args ...string) *exec.Cmd {
+		if os.Getuid() == 0 { // the server refuses root
+			args = append([]string{"--reuid=postgres", "--regid=postgres", "--clear-groups", name}, args...)
+			name = "setpriv"
+		}
+		cmd := exec.Command(name, args...)
+		cmd.Dir = "/"
+		return cmd
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	if out, err := as(filepath.Join(bin, "initdb"), "-D", data, "-U", "rye", "-A", "trust", "-E", "UTF8",
+		"--locale=C", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v: %s", err, out)
+	}
+	server := as(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
+	log := new(bytes.Buffer)
+	server.Stderr = log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Signal(syscall.SIGQUIT)
+		_ = server.Wait()
+		_ = as("rm", "-rf", data).Run()
+		os.RemoveAll(dir)
+	})
+	for end := time.Now().Add(30 * time.Second); ; {
+		if as(filepath.Join(bin, "pg_isready"), "-h", dir).Run() == nil {
+			return "postgres://rye@/postgres?host=" + dir
+		}
+		if time.Now().After(end) {
+			t.Fatalf("PostgreSQL doesn't answer: %s", log)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// bucket starts the S3 server of testdata/peers, and returns the address of a bucket.
+func bucket(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "s3")
+	build := exec.Command("go", "build", "-o", program, "./s3")
+	build.Dir = "../../../testdata/peers"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	server := exec.Command(program, "team")
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); _ = server.Wait() })
+	at, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	return "s3://" + strings.TrimSpace(at) + "/team/registry"
+}
+
+// A host is one process that serves the registry.
+type host struct {
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+	url  string
+	mu   sync.Mutex
+}
+
+func ryed(t *testing.T, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), asRyed+"=1", "HOME="+t.TempDir())
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func (h *host) start(t *testing.T) {
+	t.Helper()
+	cmd := ryed(t, append([]string{"registry", "serve", "--json", "--listen", "127.0.0.1:0"}, h.args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	var answer struct{ Data struct{ URL string } }
+	if err != nil || json.Unmarshal([]byte(line), &answer) != nil || answer.Data.URL == "" {
+		t.Errorf("the registry doesn't serve: %s, %v", line, err)
+	}
+	h.mu.Lock()
+	h.cmd, h.url = cmd, answer.Data.URL
+	h.mu.Unlock()
+}
+
+func (h *host) address() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.url
+}
+
+func (h *host) kill() {
+	_ = h.cmd.Process.Kill()
+	_ = h.cmd.Wait()
+}
+
+func packed(t *testing.T, id, version, text string) []byte {
+	t.Helper()
+	var store cas.Memory
+	info, err := store.Put(t.Context(), cas.Blob, strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, list, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: id, Version: version},
+		[]manifest.File{{Path: "a.md", Digest: info.Digest, Size: info.Size, Mode: cas.File}})
+	if err == nil {
+		err = list.Sign(keytest.Alice(), time.Now().UTC().Truncate(time.Second))
+	}
+	var b bytes.Buffer
+	if err == nil {
+		err = archive.Write(t.Context(), &b, body, list.Signatures, &store,
+			manifest.SignerKey{Public: keytest.Alice().Public()})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestSeveral: three processes serve one registry over PostgreSQL and a bucket, and are killed while clients publish.
+// What was acknowledged is there, of two publishers of one version one wins, and log, indexes and archives agree.
+func TestSeveral(t *testing.T) {
+	database, objects := postgresServer(t), bucket(t)
+	root := t.TempDir()
+	var hosts []*host
+	for i := range 3 {
+		h := &host{dir: filepath.Join(root, fmt.Sprint("data", i))}
+		if i > 0 { // the same keys
+			if out, err := exec.Command("cp", "-r", hosts[0].dir, h.dir).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		h.args = []string{"--data", h.dir, "--name", "registry.example", "--database", database, "--objects", objects}
+		h.start(t)
+		t.Cleanup(h.kill)
+		hosts = append(hosts, h)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := ryed(t, append(args, hosts[0].args...)...).Output()
+		if err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	run("registry", "account", "add", "ada")
+	token := run("registry", "token", "add", "ada", "--scope", "owner", "--scope", "publish")
+	session := func(i int) *client.Session {
+		return &client.Session{URL: hosts[i%len(hosts)].address(), Token: token, Client: web.New(web.Options{})}
+	}
+	if _, err := session(0).Claim(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		for ctx.Err() == nil {
+			h := hosts[rand.IntN(len(hosts))]
+			select {
+			case <-time.After(time.Duration(50+rand.IntN(250)) * time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
+			h.kill()
+			h.start(t)
+		}
+	})
+	const versions, clients = 100, 3
+	var mu sync.Mutex
+	won := map[string]map[cas.Digest]bool{}
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for v := range versions {
+				version := fmt.Sprintf("1.%d.0", v)
+				b := packed(t, "acme/base", version, fmt.Sprint("of client ", c))
+				for try := 0; ; try++ {
+					p, err := session(c+try).Publish(ctx, bytes.NewReader(b), int64(len(b)))
+					if err == nil {
+						mu.Lock()
+						if won[version] == nil {
+							won[version] = map[cas.Digest]bool{}
+						}
+						won[version][p.Archive] = true
+						mu.Unlock()
+						break
+					}
+					if fault.CodeOf(err) == fault.Conflict {
+						break // another one was first
+					}
+					if try > 200 || errors.Is(err, context.Canceled) {
+						t.Errorf("%s: %v", version, err)
+						break
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+		})
+	}
+	all.Wait()
+	stop()
+	killer.Wait()
+	for v := range versions {
+		version := fmt.Sprintf("1.%d.0", v)
+		if len(won[version]) != 1 {
+			t.Errorf("%s was published %d times", version, len(won[version]))
+		}
+	}
+	info, err := session(0).Bundle(t.Context(), "acme/base")
+	if err != nil || len(info.Versions) != versions {
+		t.Fatalf("%d versions, %v", len(info.Versions), err)
+	}
+	leaves := map[int64]bool{}
+	for _, v := range info.Versions {
+		if !won[v.Version][v.Archive] || leaves[v.Leaf] {
+			t.Errorf("%s is entry %d with %s", v.Version, v.Leaf, v.Archive)
+		}
+		leaves[v.Leaf] = true
+	}
+	if out := run("registry", "verify"); !strings.HasPrefix(out, fmt.Sprintf("good  registry.example  %d entries, %d",
+		versions+1, versions)) {
+		t.Error(out)
+	}
+}

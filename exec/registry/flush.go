@@ -1,0 +1,164 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"io/fs"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/registry/rows"
+	"github.com/rye-build/rye/manifest/tlog"
+)
+
+// A lease is the row of the process that writes the files of the log: one at a time, so that no checkpoint replaces a
+// newer one.
+type lease struct {
+	Holder string    `json:"holder"`
+	Until  time.Time `json:"until"`
+}
+
+const (
+	leaseRow = "lease/flush"
+	// leaseTime is how long other processes wait for one that has ended in the middle.
+	leaseTime = 10 * time.Second
+	// leaseMargin is what must be left of it when a checkpoint is replaced.
+	leaseMargin = 2 * time.Second
+	// leasePause is how often a process looks whether another has written its entries.
+	leasePause = 20 * time.Millisecond
+	// flushWait is how long a change waits to be shown.
+	flushWait = time.Minute
+)
+
+var errLease = fault.New(fault.Busy, "another process writes the log's files")
+
+// Flush writes the files for entries that they don't show yet: tiles, checkpoint, proofs, indexes, in this order. It
+// may be repeated after an interruption at any point, since each file depends on the rows alone. Of several processes
+// one writes, and the others wait until it has written their entries, too.
+func (r *Registry) Flush(ctx context.Context) error {
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
+	var waited time.Duration
+	for {
+		state, entries, err := r.unshown(ctx)
+		switch {
+		case err != nil:
+			return err
+		case state == nil:
+			return r.begin(ctx)
+		case len(entries) == 0:
+			return nil
+		}
+		until, err := r.hold(ctx)
+		if err == nil {
+			// Another process may have written them since.
+			if state, entries, err = r.unshown(ctx); err == nil && len(entries) > 0 {
+				err = r.write(ctx, state, entries, until)
+			}
+			return r.release(ctx, err)
+		}
+		if err != errLease || waited > flushWait {
+			return err
+		}
+		if err := cas.Sleep(ctx, leasePause); err != nil {
+			return err
+		}
+		waited += leasePause
+	}
+}
+
+// unshown returns the entries that the files don't show.
+func (r *Registry) unshown(ctx context.Context) (state *logState, entries [][]byte, err error) {
+	err = r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
+		if state, err = get[logState](in, "log/"+publicLog); err != nil || state == nil {
+			return err
+		}
+		entries = nil
+		for n := state.Shown; n < state.Size; n++ {
+			row, err := get[leaf](in, entryRow(publicLog, n))
+			if err != nil {
+				return err
+			}
+			if row == nil {
+				return damagedRow(entryRow(publicLog, n), fs.ErrNotExist)
+			}
+			entries = append(entries, []byte(row.Entry))
+		}
+		return nil
+	})
+	return state, entries, err
+}
+
+// hold makes this process the one that writes, and returns until when.
+func (r *Registry) hold(ctx context.Context) (until time.Time, err error) {
+	err = r.o.Rows.Update(ctx, func(in rows.Writer) error {
+		held, err := get[lease](in, leaseRow)
+		if err != nil {
+			return err
+		}
+		if held != nil && held.Holder != r.process && r.o.Now().Before(held.Until) {
+			return errLease
+		}
+		until = r.o.Now().Add(leaseTime)
+		return put(in, leaseRow, lease{r.process, until})
+	})
+	return until, err
+}
+
+// release lets others write, and returns err.
+func (r *Registry) release(ctx context.Context, err error) error {
+	if err == nil {
+		return nil // the lease went with the last row
+	}
+	// What can't be released ends by itself.
+	_ = r.o.Rows.Update(context.WithoutCancel(ctx), func(in rows.Writer) error {
+		held, err := get[lease](in, leaseRow)
+		if err == nil && held != nil && held.Holder == r.process {
+			in.Delete(leaseRow)
+		}
+		return err
+	})
+	return err
+}
+
+// write writes the files that show these entries, and then the row that says so.
+func (r *Registry) write(ctx context.Context, state *logState, entries [][]byte, until time.Time) error {
+	checkpoint, err := r.grow(ctx, state.Shown, entries)
+	if err == nil && r.o.Now().After(until.Add(-leaseMargin)) {
+		err = fault.New(fault.Busy, "the log's files took too long to write")
+	}
+	if err == nil {
+		err = r.show(ctx, checkpoint, state.Shown, entries)
+	}
+	if err != nil {
+		r.tail = nil // what was added to it is unknown
+		return err
+	}
+	return r.shown(ctx, checkpoint)
+}
+
+// shown records how many entries the files show, and lets others write.
+func (r *Registry) shown(ctx context.Context, c *tlog.Checkpoint) error {
+	return r.o.Rows.Update(ctx, func(in rows.Writer) error {
+		now, err := get[logState](in, "log/"+publicLog)
+		if err != nil {
+			return err
+		}
+		held, err := get[lease](in, leaseRow)
+		if err != nil {
+			return err
+		}
+		if held != nil && held.Holder == r.process {
+			in.Delete(leaseRow)
+		}
+		if now.Shown >= c.Size {
+			return nil
+		}
+		now.Shown = c.Size
+		return put(in, "log/"+publicLog, now)
+	})
+}
+
+// newProcess returns a name for this process among those that serve the same rows.
+func newProcess() string { return rand.Text() }
