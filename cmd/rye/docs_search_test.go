@@ -45,7 +45,7 @@ var newcomersQuestions = map[string]string{
 	"schedule":                            "automation",
 	"docker":                              "oci",
 	"container registry":                  "oci",
-	"publish":                             "release bundles sources",
+	"publish":                             "registry release bundles",
 	"share a tool with colleagues":        "bundles sources release",
 	"upgrade a dependency":                "lock",
 	"version conflict":                    "lock sources",

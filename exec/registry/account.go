@@ -100,7 +100,7 @@ func CheckAccount(name string) error {
 }
 
 func noAccount(name string) error {
-	return fault.New(fault.NotFound, "there is no account %q", name).On("account", name)
+	return fault.New(fault.NotFound, "there is no account %q", fault.Clip(name, 100)).On("account", name)
 }
 
 // AddAccount adds an account, or returns the one that exists.

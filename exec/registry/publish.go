@@ -13,9 +13,11 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec/registry/rows"
 	"github.com/rye-build/rye/lock/index"
 	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/tlog"
 )
@@ -278,6 +280,9 @@ func (r *Registry) Withdraw(ctx context.Context, by *Caller, id, version string,
 	if err := by.may(ScopePublish, id); err != nil {
 		return nil, err
 	}
+	if portable.CheckID(id) != nil || manifest.CheckVersion(version) != nil {
+		return nil, noVersion(id, version)
+	}
 	var v *Version
 	err := r.change(ctx, func(in rows.Writer) error {
 		if _, err := r.owned(in, by, SpaceOf(id)); err != nil {
@@ -353,10 +358,12 @@ func (r *Registry) mayUnpublish(in rows.Reader, v *Version) error {
 
 // Versions returns the versions of a bundle, in the order in which they were published.
 func (r *Registry) Versions(ctx context.Context, id string) (all []*Version, err error) {
-	err = r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
-		all, err = versionsOf(in, id)
-		return err
-	})
+	if portable.CheckID(id) == nil {
+		err = r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
+			all, err = versionsOf(in, id)
+			return err
+		})
+	}
 	if err == nil && len(all) == 0 {
 		err = fault.New(fault.NotFound, "no bundle %q is published here", id).On("bundle", id)
 	}

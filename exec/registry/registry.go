@@ -94,7 +94,13 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if err := r.describe(ctx); err != nil {
 		return nil, err
 	}
-	return r, r.Flush(ctx)
+	// What can't be shown yet, because witnesses are away, is shown later; what was shown is served.
+	err = r.Flush(ctx)
+	if code := fault.CodeOf(err); code == fault.Unavailable || code == fault.Busy {
+		o.Warn(err)
+		err = nil
+	}
+	return r, err
 }
 
 func (l Limits) orDefault() Limits {

@@ -127,6 +127,9 @@ func (r *Registry) appendOwner(ctx context.Context, in rows.Writer, by *Caller, 
 
 // Space returns a namespace.
 func (r *Registry) Space(ctx context.Context, name string) (space *Space, err error) {
+	if portable.CheckID(name) != nil {
+		return nil, unclaimed(name)
+	}
 	err = r.o.Rows.View(ctx, func(in rows.Reader) error {
 		space, err = get[Space](in, "space/"+name)
 		if err == nil && space == nil {
@@ -138,7 +141,7 @@ func (r *Registry) Space(ctx context.Context, name string) (space *Space, err er
 }
 
 func unclaimed(name string) error {
-	return fault.New(fault.NotFound, "no account owns the namespace %q", name).On("namespace", name).
+	return fault.New(fault.NotFound, "no account owns the namespace %q", fault.Clip(name, 200)).On("namespace", name).
 		Try("rye owner claim " + fault.Quote(name))
 }
 
@@ -146,6 +149,12 @@ func unclaimed(name string) error {
 func (r *Registry) SetOwner(ctx context.Context, by *Caller, name, account string, add bool) (*Space, error) {
 	if err := by.may(ScopeOwner, name); err != nil {
 		return nil, err
+	}
+	if portable.CheckID(name) != nil {
+		return nil, unclaimed(name)
+	}
+	if CheckAccount(account) != nil {
+		return nil, noAccount(account)
 	}
 	var changed *Space
 	err := r.change(ctx, func(in rows.Writer) error {

@@ -39,7 +39,7 @@ func TestCheckpointGolden(t *testing.T) {
 	goldentest.File(t, filepath.Join("testdata", "checkpoint"), text)
 	w1 := witnessKey(t, "witness.example/w1", keytest.Seeded(7))
 	goldentest.File(t, filepath.Join("testdata", "keys"), []byte(h.log.String()+"\n"+w1.String()+"\n"))
-	c, err := tlog.Open(text, h.log, w1)
+	c, err := tlog.Open(text, h.log, w1, w1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func Commands() []cli.Command {
 		},
 		{
 			Path: "registry token remove", Quiet: true, Group: "exchange", Help: "End a token of the account.",
-			More: "Examples:\n\n    rye registry token remove 9e043480308e --registry https://registry.example.com",
+			More: "Examples:\n\n    rye registry token remove 9e043480308e",
 			New:  func() cli.Runner { return new(tokenRemoveRun) }, Schema: "registry-token-remove/1",
 			Output: tokenRemoved{},
 		},

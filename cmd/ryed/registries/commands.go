@@ -13,8 +13,8 @@ func Commands() []cli.Command {
 				"can't go on under the same name.\n\n" +
 				"Only this machine can connect, unless there is a certificate (--tls-cert, --tls-key) or a proxy that " +
 				"has one (--behind-proxy). With --json, one line says where the server listens and which keys clients " +
-				"will see.\n\nWith --database and --objects several processes serve one registry: what changes is in PostgreSQL, " +
-				"files are in a bucket, and each process has the same keys in its data directory.\n\nExamples:\n\n" +
+				"will see.\n\nWith --database and --objects several processes serve one registry: what changes is in " +
+				"PostgreSQL, files are in a bucket, and each process has the same keys in its data directory.\n\nExamples:\n\n" +
 				"    ryed registry serve --data /srv/registry --name registry.example.com --behind-proxy\n" +
 				"    ryed registry serve --data /srv/registry --database postgres://ryed@db/registry " +
 				"--objects s3://s3.example.com/registry\n" +

@@ -19,8 +19,11 @@ import (
 	"github.com/rye-build/rye/exec/registry/blobs/s3"
 	"github.com/rye-build/rye/exec/registry/rows"
 	"github.com/rye-build/rye/exec/registry/rows/postgres"
+	"github.com/rye-build/rye/exec/registry/witness"
 	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/tlog"
 )
 
 // dataFlags name the data directory.
@@ -79,6 +82,9 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 		return nil, err
 	}
 	options.Rows, options.Blobs = d.rows, d.files
+	if options.Witness, err = witnesses(d.dir, &options); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	if d.Registry, err = registry.Open(ctx, options); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -101,6 +107,27 @@ func (f *dataFlags) stores(ctx context.Context, d *data, spool string) (err erro
 		d.rows, err = rows.OpenLocal(filepath.Join(d.dir, "rows"), nil)
 	}
 	return err
+}
+
+// witnesses returns what asks the witnesses of the data directory's policy; nil without one.
+func witnesses(dir string, o *registry.Options) (registry.Witness, error) {
+	path := filepath.Join(dir, "witnesses.policy")
+	text, err := osfile.ReadIfThere("the policy of witnesses", path, tlog.MaxPolicy)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	policy, err := tlog.ParsePolicy(text)
+	if err != nil {
+		return nil, fault.Wrap(err, "%q: %v", path, err).On("path", path)
+	}
+	log, err := tlog.NewKey(o.Name+"/"+client.LogDir, o.LogKey.Public())
+	if err != nil {
+		return nil, err
+	}
+	return &witness.Client{Policy: policy, Log: log, Web: web.New(web.Options{}), Warn: o.Warn}, nil
 }
 
 // name returns the registry's name, which its first start has set.

@@ -6,9 +6,10 @@
 //
 // # The data directory
 //
-//	config.json   the registry's name
-//	keys/         the private keys of the log and of the indexes (PEM, 0600)
-//	rows/         everything that changes (package exec/registry/rows)
-//	files/        the files that clients read, and archives (package exec/registry/blobs)
-//	tmp/          archives that arrive
+//	config.json        the registry's name
+//	witnesses.policy   optional: who must cosign each checkpoint (package manifest/tlog), with addresses
+//	keys/              the private keys of the log and of the indexes (PEM, 0600)
+//	rows/              everything that changes (package exec/registry/rows)
+//	files/             the files that clients read, and archives (package exec/registry/blobs)
+//	tmp/               archives that arrive
 package registries

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
@@ -83,6 +84,7 @@ func (d *Door) public(w http.ResponseWriter, r *http.Request) {
 // api returns the handler of a route: it finds the caller, and shows what the route answers.
 func (d *Door) api(route func(*registry.Caller, *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = &patient{r.Body, http.NewResponseController(w)}
 		answer, err := func() (any, error) {
 			caller, err := d.caller(r)
 			if err != nil {
@@ -96,6 +98,20 @@ func (d *Door) api(route func(*registry.Caller, *http.Request) (any, error)) htt
 		}
 		serve.Answer(w, http.StatusOK, map[string]any{"success": true, "data": answer})
 	})
+}
+
+// A patient body has a deadline for each part, not for the whole: a client that stops sending loses its place.
+type patient struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (p *patient) Read(b []byte) (int, error) {
+	if err := p.control.SetReadDeadline(time.Now().Add(serve.BodyTime)); err != nil {
+		return 0, err
+	}
+	return p.ReadCloser.Read(b)
 }
 
 // caller returns who makes a request; nil for a request without a token.

@@ -328,6 +328,12 @@ func TestBadRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp, body := s.get("/v1/search?q=acme", nil)
+	for _, path := range []string{"/v1/bundles/a%20b", "/v1/bundles/" + strings.Repeat("x", 600), "/v1/bundles/",
+		"/v1/spaces/a%20b", "/v1/spaces/%00", "/v1/bundles/../x"} {
+		if resp, body := s.get(path, nil); resp.StatusCode != 404 {
+			t.Errorf("%s: %d, %s", path, resp.StatusCode, body)
+		}
+	}
 	if resp.StatusCode != 500 || !strings.Contains(body, "the registry failed") || len(s.warns) != 1 ||
 		strings.Contains(body, "json") || strings.Contains(body, "large") {
 		t.Errorf("%d, %s", resp.StatusCode, body)
