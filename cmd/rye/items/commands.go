@@ -71,9 +71,12 @@ func Commands(lock func(context.Context, *cli.App) (bool, error)) []cli.Command 
 				"                             description, category, tags, content\n\n" +
 				"NOT binds strongest, then AND, then OR; write them in capitals. Otherwise case and word order don't matter. Put words that begin with a " +
 				"minus after \"--\". Rare words, titles and names rank higher.\n\nSCOPE is a kind and ids: tool:acme/web, '*:acme/**', or in the older " +
-				"form tool.acme.web.*. Each search updates the index, a cache (rye cache list); -v shows what was read for it.\n\nExamples:\n\n" +
+				"form tool.acme.web.*. Each search updates the index, a cache (rye cache list); -v shows what was read for it.\n\n" +
+				"--registry asks the registries of rye.yaml for bundles whose id or description has all words; what they answer " +
+				"is their word alone, and marked \"not locked\" until rye add has proven it.\n\nExamples:\n\n" +
 				"    rye search fetch page\n    rye search '\"signed bundle\" OR lock*' --kind knowledge\n" +
-				"    rye search --scope tool:acme --limit 50 --json -- name:web -legacy",
+				"    rye search --scope tool:acme --limit 50 --json -- name:web -legacy\n" +
+				"    rye search --registry=https://registry.example.com web",
 			Aka: []string{"find", "grep"},
 			New: func() cli.Runner { return new(SearchRun) }, Schema: "search/1", Output: searchAnswer{},
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/registries"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/items"
 )
@@ -28,11 +29,22 @@ type SearchRun struct {
 	Space  string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user or system."`
 	Limit  int      `default:"10" help:"Maximum number of results."`
 	Offset int      `help:"Skip this many of the best results."`
+
+	Registry cli.Choice `help:"Search bundles at the registries of rye.yaml, or at =URL."`
 }
 
-type searchAnswer struct{ *find.Found }
+type searchAnswer struct {
+	*find.Found
+	Registries []registries.Found `json:"registries,omitempty"` // with --registry, and then no items
+}
 
 func (s searchAnswer) Text(term *cli.Terminal) {
+	if s.Registries != nil {
+		for _, found := range s.Registries {
+			found.Text(term)
+		}
+		return
+	}
 	if s.Loose && s.Total > 0 {
 		term.Note("searched for %s", s.Query)
 	}
@@ -95,6 +107,9 @@ func Paint(term *cli.Terminal, snippet *find.Snippet) cli.Styled {
 
 func (c *SearchRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	text := strings.Join(c.Query, " ")
+	if c.Registry.Set && c.Limit > 0 {
+		return c.atRegistries(ctx, app, text)
+	}
 	parsed, err := query.Parse(text)
 	if err != nil {
 		return nil, QueryFault(text, err, app.Term.Ascii)
@@ -138,7 +153,28 @@ func (c *SearchRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	c.tell(view, found)
-	return searchAnswer{found}, nil
+	return searchAnswer{Found: found}, nil
+}
+
+// atRegistries finds bundles at registries, which know words alone.
+func (c *SearchRun) atRegistries(ctx context.Context, app *cli.App, text string) (cli.Answer, error) {
+	switch {
+	case c.Kind != "" || c.Scope != "" || c.Space != "" || c.Offset != 0:
+		return nil, fault.New(fault.Validation, "--registry finds bundles: --kind, --scope, --space and --offset are "+
+			"for items").Try("rye search --registry " + fault.Quote(text))
+	case c.Registry.Value == "" && strings.Contains(c.Query[0], "://"):
+		return nil, fault.New(fault.Validation, "%q would be a word of the query", c.Query[0]).
+			Try("rye search --registry=" + fault.Quote(c.Query[0]) + " QUERY")
+	}
+	found, err := registries.Search(ctx, app, c.Registry.Value, text, c.Limit)
+	if err != nil {
+		return nil, err
+	}
+	answer := searchAnswer{&find.Found{Query: text, Results: []find.Hit{}, Unknown: []string{}}, found}
+	for _, f := range found {
+		answer.Total += len(f.Bundles)
+	}
+	return answer, nil
 }
 
 // Indexes returns the directory of the search indexes.
