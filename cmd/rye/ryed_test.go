@@ -190,7 +190,8 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 		"unpublish":   {"acme/base@1.0.0", "--registry", at, "--yes"},
 		"owner claim": {"acme", "--registry", at}, "owner list": {"acme", "--registry", at},
 		"owner add": {"acme", "eve", "--registry", at}, "owner remove": {"acme", "eve", "--registry", at},
-		"info": {"acme/base", "--registry", at}, "login": {at, "--file"}, "logout": {at}, "whoami": {"--registry", at},
+		"owner transfer": {"acme", "eve", "--registry", at, "--yes"},
+		"info":           {"acme/base", "--registry", at}, "login": {at, "--file"}, "logout": {at}, "whoami": {"--registry", at},
 		"registry token list": {"--registry", at}, "registry token remove": {third.ID, "--registry", at},
 	}, tokens[0], tokens[1]
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,7 +129,12 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		b := []byte(ts.ReadFile(path))
 		if i := bytes.Index(b, []byte(text)); i >= 0 {
 			b[i] ^= 1
-			ts.Check(os.WriteFile(path, b, 0o600))
+			// A program that another script starts meanwhile would have the file open until it runs, and a file that
+			// is open for writing can't be run.
+			syscall.ForkLock.RLock()
+			err := os.WriteFile(path, b, 0o600)
+			syscall.ForkLock.RUnlock()
+			ts.Check(err)
 			done++
 		}
 	}

@@ -45,31 +45,43 @@ func TestClaim(t *testing.T) {
 	wants(t, err, fault.NotFound, "nothing")
 }
 
+func adding(account string) client.OwnerChange {
+	return client.OwnerChange{Account: account, Action: client.AddOwner}
+}
+
+func removing(account string) client.OwnerChange {
+	return client.OwnerChange{Account: account, Action: client.RemoveOwner}
+}
+
+func giving(account string) client.OwnerChange {
+	return client.OwnerChange{Account: account, Action: client.TransferOwner}
+}
+
 // TestOwners: who publishes changes with the owners, and each change is in the log.
 func TestOwners(t *testing.T) {
 	w := newWorld(t)
 	ada, eve := w.caller("ada"), w.caller("eve")
 	w.claim(ada, "acme")
 	ctx := t.Context()
-	_, err := w.SetOwner(ctx, eve, "acme", "eve", true)
+	_, err := w.SetOwner(ctx, eve, "acme", adding("eve"))
 	wants(t, err, fault.Denied, "doesn't own")
-	_, err = w.SetOwner(ctx, ada, "acme", "ghost", true)
+	_, err = w.SetOwner(ctx, ada, "acme", adding("ghost"))
 	wants(t, err, fault.NotFound, "ghost")
-	_, err = w.SetOwner(ctx, ada, "acme", "ada", false)
+	_, err = w.SetOwner(ctx, ada, "acme", removing("ada"))
 	wants(t, err, fault.Conflict, "only owner")
-	_, err = w.SetOwner(ctx, nil, "acme", "ada", false)
+	_, err = w.SetOwner(ctx, nil, "acme", removing("ada"))
 	wants(t, err, fault.AuthRequired, "")
-	_, err = w.SetOwner(ctx, ada, "none", "ada", true)
+	_, err = w.SetOwner(ctx, ada, "none", adding("ada"))
 	wants(t, err, fault.NotFound, "none")
-	space, err := w.SetOwner(ctx, ada, "acme", "eve", true)
+	space, err := w.SetOwner(ctx, ada, "acme", adding("eve"))
 	if err != nil || !slices.Equal(space.Owners, []string{"ada", "eve"}) {
 		t.Fatalf("%+v, %v", space, err)
 	}
-	if space, err = w.SetOwner(ctx, eve, "acme", "eve", true); err != nil || len(space.Owners) != 2 {
+	if space, err = w.SetOwner(ctx, eve, "acme", adding("eve")); err != nil || len(space.Owners) != 2 {
 		t.Errorf("%+v, %v", space, err)
 	}
 	w.publish(eve, pack{id: "acme/x", version: "1.0.0"})
-	if space, err = w.SetOwner(ctx, eve, "acme", "ada", false); err != nil || !slices.Equal(space.Owners,
+	if space, err = w.SetOwner(ctx, eve, "acme", removing("ada")); err != nil || !slices.Equal(space.Owners,
 		[]string{"eve"}) {
 		t.Fatalf("%+v, %v", space, err)
 	}
@@ -77,6 +89,18 @@ func TestOwners(t *testing.T) {
 	wants(t, err, fault.Denied, "doesn't own")
 	if space, err = w.Space(ctx, "acme"); err != nil || space.Owners[0] != "eve" {
 		t.Errorf("%+v, %v", space, err)
+	}
+	_, err = w.SetOwner(ctx, eve, "acme", giving("eve"))
+	wants(t, err, fault.Validation, "transfers it")
+	_, err = w.SetOwner(ctx, eve, "acme", giving("ghost"))
+	wants(t, err, fault.NotFound, "ghost")
+	_, err = w.SetOwner(ctx, ada, "acme", giving("ada"))
+	wants(t, err, fault.Denied, "doesn't own")
+	_, err = w.SetOwner(ctx, eve, "acme", client.OwnerChange{Account: "ada", Action: "sell"})
+	wants(t, err, fault.Validation, `unknown action "sell"`)
+	if space, err = w.SetOwner(ctx, eve, "acme", giving("ada")); err != nil || !slices.Equal(space.Owners,
+		[]string{"ada"}) {
+		t.Fatalf("%+v, %v", space, err)
 	}
 	checkpoint, err := tlog.Open(w.read("log/checkpoint"), w.Registry.Log())
 	if err != nil {
@@ -98,7 +122,7 @@ func TestOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(kinds, ", "); got !=
-		"owner acme by ada, owner acme by ada, publish acme/x by eve, owner acme by eve" {
+		"owner acme by ada, owner acme by ada, publish acme/x by eve, owner acme by eve, owner acme by eve" {
 		t.Error(got)
 	}
 }
@@ -228,7 +252,11 @@ func TestMany(t *testing.T) {
 	w.claim(ada, "acme")
 	w.publish(ada, pack{id: "acme/base", version: "1.0.0"})
 	for i := range 260 {
-		if _, err := w.SetOwner(t.Context(), ada, "acme", "eve", i%2 == 0); err != nil {
+		change := adding("eve")
+		if i%2 == 1 {
+			change = removing("eve")
+		}
+		if _, err := w.SetOwner(t.Context(), ada, "acme", change); err != nil {
 			t.Fatal(err)
 		}
 		if i == 251 || i == 253 || i == 254 || i == 255 {

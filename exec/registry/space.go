@@ -145,16 +145,16 @@ func unclaimed(name string) error {
 		Try("rye owner claim " + fault.Quote(name))
 }
 
-// SetOwner adds an account to the owners of a namespace, or removes it. The last owner can't be removed.
-func (r *Registry) SetOwner(ctx context.Context, by *Caller, name, account string, add bool) (*Space, error) {
+// SetOwner changes the owners of a namespace. The last one can't be removed.
+func (r *Registry) SetOwner(ctx context.Context, by *Caller, name string, change client.OwnerChange) (*Space, error) {
 	if err := by.may(ScopeOwner, name); err != nil {
 		return nil, err
 	}
 	if portable.CheckID(name) != nil {
 		return nil, unclaimed(name)
 	}
-	if CheckAccount(account) != nil {
-		return nil, noAccount(account)
+	if CheckAccount(change.Account) != nil {
+		return nil, noAccount(change.Account)
 	}
 	var changed *Space
 	err := r.change(ctx, func(in rows.Writer) error {
@@ -162,31 +162,59 @@ func (r *Registry) SetOwner(ctx context.Context, by *Caller, name, account strin
 		if err != nil {
 			return err
 		}
-		known, err := get[Account](in, "account/"+account)
-		switch {
-		case err != nil:
+		before := slices.Clone(space.Owners)
+		if err := space.set(in, by.Account, change); err != nil {
 			return err
-		case add && (known == nil || known.Disabled):
-			return noAccount(account)
-		case add == space.owns(account):
-			changed = space
-			return nil
-		case !add && len(space.Owners) == 1:
-			return fault.New(fault.Conflict, "%q is the only owner of %q: a namespace keeps one", account, name).
-				Try("rye owner add " + fault.Quote(name) + " ACCOUNT")
-		case add:
-			space.Owners = append(space.Owners, account)
-			slices.Sort(space.Owners)
-		default:
-			space.Owners = slices.DeleteFunc(space.Owners, func(owner string) bool { return owner == account })
 		}
 		changed = space
+		if slices.Equal(before, space.Owners) {
+			return nil
+		}
 		if err := put(in, "space/"+name, space); err != nil {
 			return err
 		}
 		return r.appendOwner(ctx, in, by, space)
 	})
 	return changed, err
+}
+
+// set changes the owners as one of them wants it.
+func (s *Space) set(in rows.Reader, by string, change client.OwnerChange) error {
+	add := func() error {
+		known, err := get[Account](in, "account/"+change.Account)
+		if err == nil && (known == nil || known.Disabled) {
+			err = noAccount(change.Account)
+		}
+		if err == nil && !s.owns(change.Account) {
+			s.Owners = append(s.Owners, change.Account)
+			slices.Sort(s.Owners)
+		}
+		return err
+	}
+	remove := func(account string) error {
+		if s.owns(account) && len(s.Owners) == 1 {
+			return fault.New(fault.Conflict, "%q is the only owner of %q: a namespace keeps one", account, s.Name).
+				Try("rye owner add " + fault.Quote(s.Name) + " ACCOUNT")
+		}
+		s.Owners = slices.DeleteFunc(s.Owners, func(owner string) bool { return owner == account })
+		return nil
+	}
+	switch change.Action {
+	case client.AddOwner:
+		return add()
+	case client.RemoveOwner:
+		return remove(change.Account)
+	case client.TransferOwner:
+		if change.Account == by {
+			return fault.New(fault.Validation, "%q is the account that transfers it", by)
+		}
+		if err := add(); err != nil {
+			return err
+		}
+		return remove(by)
+	}
+	return fault.New(fault.Validation, "unknown action %q: expected add, remove or transfer",
+		fault.Clip(string(change.Action), 100))
 }
 
 // owned returns a namespace that belongs to the caller.

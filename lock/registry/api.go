@@ -9,8 +9,18 @@ type Withdrawal struct {
 	Unpublish bool   `json:"unpublish,omitempty"`
 }
 
-// An OwnerChange adds an owner to a namespace, or removes one.
+// An OwnerAction is what changes about the owners of a namespace.
+type OwnerAction string
+
+// The actions. A transfer puts an account in the caller's place, in one step.
+const (
+	AddOwner      OwnerAction = "add"
+	RemoveOwner   OwnerAction = "remove"
+	TransferOwner OwnerAction = "transfer"
+)
+
+// An OwnerChange changes the owners of a namespace.
 type OwnerChange struct {
-	Account string `json:"account"`
-	Add     bool   `json:"add"`
+	Account string      `json:"account"`
+	Action  OwnerAction `json:"action"`
 }

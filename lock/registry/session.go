@@ -93,7 +93,7 @@ func (s *Session) Claim(ctx context.Context, name string) (*Space, error) {
 	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name), struct{}{}))
 }
 
-// SetOwner adds an owner to a namespace, or removes one.
+// SetOwner changes the owners of a namespace.
 func (s *Session) SetOwner(ctx context.Context, name string, change OwnerChange) (*Space, error) {
 	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name)+"/owners", change))
 }

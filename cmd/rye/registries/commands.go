@@ -54,6 +54,13 @@ func Commands() []cli.Command {
 			New:  func() cli.Runner { return new(ownerRemoveRun) }, Schema: "owner-remove/1", Output: ownersAnswer{},
 		},
 		{
+			Path: "owner transfer", Group: "exchange", Help: "Give a namespace to another account.",
+			More: "The account becomes an owner in your place, in one step. Other owners stay.\n\n" +
+				"Examples:\n\n    rye owner transfer acme grace",
+			New: func() cli.Runner { return new(ownerTransferRun) }, Schema: "owner-transfer/1",
+			Output: ownersAnswer{},
+		},
+		{
 			Path: "info", Group: "exchange", Help: "Show a bundle's versions and owners at a registry.",
 			More: "It shows the registry's word. What a lock believes is proven by the registry's log.\n\n" +
 				"Examples:\n\n    rye info acme/base",

@@ -21,6 +21,8 @@ type ownerAddRun struct {
 
 type ownerRemoveRun struct{ ownerAddRun }
 
+type ownerTransferRun struct{ ownerAddRun }
+
 type ownersAnswer struct {
 	Registry string `json:"registry"`
 	registry.Space
@@ -45,17 +47,26 @@ func (c *ownerClaimRun) Run(ctx context.Context, app *cli.App) (cli.Answer, erro
 
 // Run implements cli.Runner.
 func (c *ownerAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
-	return c.set(ctx, app, true)
+	return c.set(ctx, app, registry.AddOwner)
 }
 
 // Run implements cli.Runner.
 func (c *ownerRemoveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
-	return c.set(ctx, app, false)
+	return c.set(ctx, app, registry.RemoveOwner)
 }
 
-func (c *ownerAddRun) set(ctx context.Context, app *cli.App, add bool) (cli.Answer, error) {
+// Run implements cli.Runner.
+func (c *ownerTransferRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	question := "give the namespace " + c.Name + " to " + c.Account + "? You aren't its owner any more then."
+	if err := app.Confirm(ctx, question); err != nil {
+		return nil, err
+	}
+	return c.set(ctx, app, registry.TransferOwner)
+}
+
+func (c *ownerAddRun) set(ctx context.Context, app *cli.App, action registry.OwnerAction) (cli.Answer, error) {
 	return c.do(ctx, app, true, func(s *registry.Session) (*registry.Space, error) {
-		return s.SetOwner(ctx, c.Name, registry.OwnerChange{Account: c.Account, Add: add})
+		return s.SetOwner(ctx, c.Name, registry.OwnerChange{Account: c.Account, Action: action})
 	})
 }
 

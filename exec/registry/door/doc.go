@@ -8,7 +8,7 @@
 //	GET  /v1/search?q=WORDS              bundles whose id or description has all words
 //	GET  /v1/spaces/NAME                 a namespace and its owners
 //	POST /v1/spaces/NAME                 claims it
-//	POST /v1/spaces/NAME/owners          {account, add}
+//	POST /v1/spaces/NAME/owners          {account, action}: add, remove or transfer
 //	GET  /v1/whoami                      the account and the token of the caller
 //	GET  /v1/tokens                      the tokens of the account
 //	DELETE /v1/tokens/ID                 ends one

@@ -209,7 +209,7 @@ func (d *Door) owners(by *registry.Caller, r *http.Request) (any, error) {
 	if err := read(r, &request); err != nil {
 		return nil, err
 	}
-	return d.Registry.SetOwner(r.Context(), by, r.PathValue("name"), request.Account, request.Add)
+	return d.Registry.SetOwner(r.Context(), by, r.PathValue("name"), request)
 }
 
 var errNoToken error = fault.New(fault.AuthRequired, "the request has no token").Try("rye login")

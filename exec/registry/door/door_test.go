@@ -157,8 +157,8 @@ func TestSession(t *testing.T) {
 	wants(t, err, fault.Denied, "doesn't own")
 	_, err = publish(ada, b[:100])
 	wants(t, err, fault.CodeOf(err), "corrupt archive")
-	if space, err = ada.SetOwner(ctx, "acme", client.OwnerChange{Account: "eve", Add: true}); err != nil ||
-		len(space.Owners) != 2 {
+	space, err = ada.SetOwner(ctx, "acme", client.OwnerChange{Account: "eve", Action: client.AddOwner})
+	if err != nil || len(space.Owners) != 2 {
 		t.Errorf("%+v, %v", space, err)
 	}
 	if space, err = visitor.Space(ctx, "acme"); err != nil || len(space.Owners) != 2 || space.Name != "acme" {
