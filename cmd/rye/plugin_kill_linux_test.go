@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -80,6 +81,13 @@ func (c *changeCounter) watch(dir string) {
 
 // end stops counting and returns the count.
 func (c *changeCounter) end() int64 {
+	for { // on a busy machine some changes aren't counted yet
+		left, err := unix.IoctlGetInt(c.fd, unix.TIOCINQ)
+		if err != nil || left == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	c.file.Close()
 	<-c.done
 	return c.n.Load()

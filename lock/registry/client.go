@@ -146,16 +146,38 @@ func (c *Client) sameKey(ctx context.Context) error {
 
 // last returns the journal's entry of the last checkpoint.
 func (c *Client) last() (*rollback.Step, error) {
+	return c.seen(func(s *rollback.Step) bool { return s.Name == checkpointName && s.ByName })
+}
+
+// seen returns the journal's first entry about the log for which what holds; nil if there is none.
+func (c *Client) seen(what func(*rollback.Step) bool) (*rollback.Step, error) {
 	all, err := c.Journal.Seen()
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
-		if all[i].Source == c.At.Log.Name && all[i].Name == checkpointName && all[i].ByName {
+		if all[i].Source == c.At.Log.Name && what(&all[i]) {
 			return &all[i], nil
 		}
 	}
 	return nil, nil
+}
+
+// Since returns when a version has been public at the latest. For a log that this user has just met that is now:
+// what it says of the time before can't be checked.
+func (c *Client) Since(e *index.Entry) (time.Time, error) {
+	met, err := c.seen(func(s *rollback.Step) bool { return s.Name == keyName })
+	if err != nil {
+		return time.Time{}, err
+	}
+	since := c.Now()
+	if met != nil {
+		since = met.At
+	}
+	if e.Logged.Time.After(since) {
+		since = e.Logged.Time
+	}
+	return since, nil
 }
 
 // ParseIndex reads the index of a bundle, which the registry's key must have signed.

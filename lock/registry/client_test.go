@@ -333,6 +333,43 @@ func TestMemory(t *testing.T) {
 	wants(t, p.take(t, s, "1.2.0"), "", "")
 }
 
+// TestSince: what a log says of the time before this user met it doesn't make a version older.
+func TestSince(t *testing.T) {
+	s, p := newSite(t), newPerson(t)
+	old := s.publish("1.0.0", noon.Add(-time.Hour))
+	s.show()
+	since := func(e *index.Entry) time.Time {
+		t.Helper()
+		at, err := p.client(s).Since(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if got := since(old); !got.Equal(p.now) {
+		t.Errorf("before first contact: %v", got)
+	}
+	met := p.now
+	if err := p.take(t, s, "1.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	p.now = p.now.Add(48 * time.Hour)
+	if got := since(old); !got.Equal(met) {
+		t.Errorf("after first contact: %v", got)
+	}
+	later := s.publish("1.1.0", met.Add(24*time.Hour))
+	s.show()
+	if got := since(later); !got.Equal(later.Logged.Time) {
+		t.Errorf("published since: %v", got)
+	}
+	if err := p.take(t, s, "1.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	if got := since(old); !got.Equal(met) {
+		t.Errorf("after another contact: %v", got)
+	}
+}
+
 func TestReadDescription(t *testing.T) {
 	s := newSite(t)
 	_, err := registry.ReadDescription(t.Context(), s, url)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/index"
@@ -85,8 +86,8 @@ func notRegistered(id, version, url string) error {
 		On("version", version).On("registry", url).Try("rye docs registry")
 }
 
-// registered returns the versions of a bundle in a registry. A yanked one is offered to locks that have it, and to
-// nothing else.
+// registered returns the versions of a bundle in a registry. One that is yanked or too new is offered to locks that
+// have it, and to nothing else.
 func (s *Sources) registered(ctx context.Context, id, url string) ([]resolve.Candidate, error) {
 	list, err := s.registryIndex(ctx, id, url)
 	if err != nil {
@@ -96,16 +97,52 @@ func (s *Sources) registered(ctx context.Context, id, url string) ([]resolve.Can
 	if s.o.Locked != nil {
 		locked = s.o.Locked(id)
 	}
+	client, err := s.client(url)
+	if err != nil {
+		return nil, err
+	}
 	var all []resolve.Candidate
+	young := false
 	for i := range list.Entries {
-		if e := &list.Entries[i]; e.Logged.Yanked == 0 || e.Version == locked {
-			all = append(all, candidate(e.Version, e.Requires))
+		e := &list.Entries[i]
+		if e.Version != locked {
+			if e.Logged.Yanked > 0 {
+				continue
+			}
+			late, err := s.late(client, e)
+			if err != nil {
+				return nil, err
+			}
+			if late {
+				young = true
+				continue
+			}
 		}
+		all = append(all, candidate(e.Version, e.Requires))
+	}
+	if len(all) == 0 && young {
+		return nil, fault.New(fault.NotFound, "the registry %q has no %s from before %s", url, id,
+			s.o.Before.Format(time.RFC3339)).On("bundle", id).On("registry", url).
+			Because("a version counts from when this user could have seen it: at first contact with a log, from now").
+			Try("rye info " + fault.Quote(id))
 	}
 	if len(all) == 0 {
 		return nil, notRegistered(id, "", url)
 	}
 	return all, nil
+}
+
+// late reports whether a version is newer than those that are asked for.
+func (s *Sources) late(client *registry.Client, e *index.Entry) (bool, error) {
+	if s.o.Before.IsZero() {
+		return false, nil
+	}
+	since, err := client.Since(e)
+	if err != nil || !since.After(s.o.Before) {
+		return false, err
+	}
+	s.o.Young(e.ID, e.Version, since)
+	return true, nil
 }
 
 // registryEntry returns the index entry of a version in a registry.

@@ -40,15 +40,18 @@ type Options struct {
 	Registries []project.Registry
 	Witnesses  []*tlog.Policy
 	Locked     func(id string) string // the locked version of a bundle, or ""; may be nil
-	Fetch      Fetcher                // nil: offline
-	Git        *git.Client            // nil: offline for git repositories
-	OCI        oci.Options            // without a Transport: offline for registries
-	Spool      string                 // a directory for downloaded layers that aren't used yet
-	Store      install.Store
-	Verify     bundle.VerifyOptions // how each bundle is verified; Below is Bring's
-	Journal    *rollback.Journal
-	Now        func() time.Time
-	Progress   func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
+	// Before leaves out versions in registries that are newer, except locked ones, and tells Young; zero: none.
+	Before   time.Time
+	Young    func(id, version string, since time.Time) // several goroutines call it
+	Fetch    Fetcher                                   // nil: offline
+	Git      *git.Client                               // nil: offline for git repositories
+	OCI      oci.Options                               // without a Transport: offline for registries
+	Spool    string                                    // a directory for downloaded layers that aren't used yet
+	Store    install.Store
+	Verify   bundle.VerifyOptions // how each bundle is verified; Below is Bring's
+	Journal  *rollback.Journal
+	Now      func() time.Time
+	Progress func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
 }
 
 // Sources are the sources of a project. They are safe for concurrent use. Close them when no goroutine uses them any

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/nofollow"
@@ -51,6 +52,8 @@ type Lock struct {
 	Listed    *listed        // the items that the manifests of its bundles list
 	Vendor    *vendor.Vendor // .ai/vendor once opened; nil without one
 	Progress  func(int64)    // counts the bytes read of bundles; may be nil
+	Before    time.Time      // versions in registries that are newer are left out; zero: none
+	Young     *young         // what that left out
 	Typed     []string       // hosts that the user has typed as a source, as in "inside:" of a policy
 }
 
@@ -73,7 +76,8 @@ func (w *Workspace) OpenLock(conflict bool) (*Lock, error) {
 
 // LockIn returns the unread lock of a directory.
 func (w *Workspace) LockIn(dir, dotAI string) *Lock {
-	return &Lock{Workspace: w, Dir: dir, DotAI: dotAI, Yaml: &ryeyaml.Project{}, Listed: new(listed)}
+	return &Lock{Workspace: w, Dir: dir, DotAI: dotAI, Yaml: &ryeyaml.Project{}, Listed: new(listed),
+		Young: new(young)}
 }
 
 // ReadLock reads rye.lock.
@@ -206,7 +210,7 @@ func (l *Lock) connect(store install.Store) (err error) {
 				l.Progress(n)
 			}
 		},
-		Registries: l.Yaml.Registries, Locked: func(id string) string {
+		Registries: l.Yaml.Registries, Before: l.Before, Young: l.Young.add, Locked: func(id string) string {
 			if l.Old != nil {
 				if b := l.Old.Bundle(id); b != nil {
 					return b.Version

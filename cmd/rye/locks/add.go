@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cas/suggest"
+	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/catalogs"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/exchange"
@@ -503,12 +504,20 @@ func (c *removeRun) explain(l *paths.Lock, ans *changeAnswer, failure *fault.Err
 }
 
 type updateRun struct {
-	Bundles []string `arg:"" optional:"" name:"bundle" complete:"required" help:"Bundles' ids."`
+	Bundles  []string `arg:"" optional:"" name:"bundle" complete:"required" help:"Bundles' ids."`
+	Cooldown string   `placeholder:"TIME" help:"Leave out what registries published since then: 7d, 12h, or a date."`
 	changeFlags
 }
 
 func (c *updateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	return (&lockRun{Names: c.Bundles, Update: true, Accept: c.Accept, DryRun: c.DryRun}).Run(ctx, a)
+	run := &lockRun{Names: c.Bundles, Update: true, Accept: c.Accept, DryRun: c.DryRun}
+	if c.Cooldown != "" {
+		var err error
+		if run.before, err = audits.ParseMoment("--cooldown", c.Cooldown, a.Now()); err != nil {
+			return nil, err
+		}
+	}
+	return run.Run(ctx, a)
 }
 
 type outdatedRun struct{}

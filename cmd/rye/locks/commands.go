@@ -51,9 +51,13 @@ func Commands() []cli.Command {
 			Help: "Update bundles to the newest versions that rye.yaml allows.",
 			More: "Without a name it updates all of them, like rye lock --update. rye outdated lists newer " +
 				"versions. For one that rye.yaml doesn't allow, change the range: rye add acme/base@^3.\n\n" +
+				"--cooldown 7d leaves out versions that registries published within a week, so that others find first what is " +
+				"wrong with them. Time counts from when you met the registry at the earliest: what it says of the time before " +
+				"isn't proven. What is locked stays.\n\n" +
 				"Examples:\n\n" +
 				"    rye update\n" +
 				"    rye update acme/base\n" +
+				"    rye update --cooldown 7d\n" +
 				"    rye update --dry-run",
 			Aka: []string{"upgrade", "up"},
 			New: func() cli.Runner { return new(updateRun) }, Schema: "lock/1", Output: &LockAnswer{},

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/check"
@@ -46,6 +47,7 @@ type lockRun struct {
 	yaml     []byte          // the new rye.yaml, written before the lock; nil if unchanged
 	allow    *update.Allow   // rights to write into rye.yaml; nil: none
 	pins     bool            // rye add: see adoption
+	before   time.Time       // versions in registries that are newer are left out; zero: none
 }
 
 // LockAnswer is the result of rye lock and of the commands that lock after an edit.
@@ -178,7 +180,7 @@ func (c *lockRun) lock(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	lock.AllowUser, ans.old = c.AllowUser && !c.User, lock
+	lock.AllowUser, lock.Before, ans.old = c.AllowUser && !c.User, c.before, lock
 	if !c.Check {
 		err = lock.Open()
 	} else if err := lock.NeedLock(); err != nil {
@@ -211,7 +213,7 @@ func (c *lockRun) lock(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return nil, errors.Join(err, undo())
 	}
 	defer again.Close()
-	again.AllowUser = lock.AllowUser
+	again.AllowUser, again.Before = lock.AllowUser, c.before
 	if err = again.Open(); err == nil {
 		var made cli.Answer
 		if made, err = c.make(ctx, again, ans); err == nil {
@@ -336,6 +338,10 @@ func warn(lock *paths.Lock, result *update.Result, ans *LockAnswer) {
 	for _, name := range made.Unasked {
 		texts = append(texts, name+
 			": its list allows more files than are pinned, but rye is offline: run rye lock --update later")
+	}
+	for _, v := range lock.Young.Over(made.Lock) {
+		texts = append(texts, fmt.Sprintf("left out as too new: %s %s, public since %s", v.Bundle, v.Version,
+			v.Since.Format(time.DateOnly)))
 	}
 	for _, text := range texts {
 		ans.Warnings = append(ans.Warnings, text)
