@@ -51,7 +51,10 @@ func (c *accountDisableRun) Run(ctx context.Context, app *cli.App) (cli.Answer, 
 		return nil, err
 	}
 	defer data.Close()
-	return accountAnswer{c.Account, true}, data.Disable(ctx, c.Account, true)
+	if err := data.Disable(ctx, c.Account, true); err != nil {
+		return nil, err
+	}
+	return accountAnswer{c.Account, true}, nil
 }
 
 type tokenAddRun struct {
