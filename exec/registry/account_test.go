@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -268,5 +269,72 @@ func TestMany(t *testing.T) {
 	}
 	if list := w.index("acme/base"); len(list.Entries) != 2 {
 		t.Errorf("%d versions", len(list.Entries))
+	}
+}
+
+// TestEnded: an account that is disabled while its caller is at work publishes nothing any more.
+func TestEnded(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	ada := w.caller("ada")
+	w.claim(ada, "acme")
+	b := w.archive(pack{id: "acme/base", version: "1.0.0"})
+	if err := w.Disable(ctx, "ada", true); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Publish(ctx, ada, bytes.NewReader(b))
+	wants(t, err, fault.NotFound, `there is no account "ada"`)
+	if err := w.Disable(ctx, "ada", false); err != nil {
+		t.Fatal(err)
+	}
+	w.publish(ada, pack{id: "acme/base", version: "1.0.0"})
+	for _, name := range []string{"a..b", "CON", ""} {
+		_, err := w.Withdraw(ctx, ada, "acme/"+name, "1.0.0", false)
+		wants(t, err, fault.NotFound, "")
+		_, err = w.SetOwner(ctx, ada, name, adding("eve"))
+		wants(t, err, fault.NotFound, "")
+		if _, err := w.Space(ctx, name); fault.CodeOf(err) != fault.NotFound {
+			t.Error(err)
+		}
+	}
+	_, err = w.Withdraw(ctx, ada, "acme/base", "one", false)
+	wants(t, err, fault.NotFound, "")
+	_, err = w.SetOwner(ctx, ada, "acme", adding("a/b"))
+	wants(t, err, fault.NotFound, "a/b")
+}
+
+// A notary is a witness that doesn't answer, until it does.
+type notary struct{ away bool }
+
+func (n *notary) Cosign(_ context.Context, c *tlog.Checkpoint, _ tlog.Tree) (*tlog.Checkpoint, error) {
+	if n.away {
+		return nil, fault.New(fault.Unavailable, "no witness answers")
+	}
+	return c, nil
+}
+
+// TestWitnessAway: what no witness has signed isn't shown, and is shown as soon as one does.
+func TestWitnessAway(t *testing.T) {
+	w := newWorld(t)
+	witness := new(notary)
+	w.o.Witness = witness
+	w.o.Warn = nil
+	w.open()
+	ada := w.caller("ada")
+	w.claim(ada, "acme")
+	before := w.read("log/checkpoint")
+	witness.away = true
+	_, err := w.Publish(t.Context(), ada, bytes.NewReader(w.archive(pack{id: "acme/base", version: "1.0.0"})))
+	wants(t, err, fault.Unavailable, "no witness answers")
+	if !bytes.Equal(w.read("log/checkpoint"), before) {
+		t.Error("a checkpoint is shown that no witness has signed")
+	}
+	w.open() // and a new process starts nevertheless
+	witness.away = false
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(w.read("log/checkpoint"), before) || len(w.read("index/acme/base.yaml")) == 0 {
+		t.Error("nothing is shown")
 	}
 }

@@ -387,3 +387,31 @@ func TestReadDescription(t *testing.T) {
 		t.Error("a large description was read")
 	}
 }
+
+// TestMemoryLost: without a memory that can be read, nothing of a registry is believed.
+func TestMemoryLost(t *testing.T) {
+	s, p := newSite(t), newPerson(t)
+	e := s.publish("1.0.0", noon)
+	s.show()
+	if err := p.take(t, s, "1.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	view, err := p.client(s).View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.journal = &rollback.Journal{Path: t.TempDir()} // a directory
+	c := p.client(s)
+	if _, err := c.View(t.Context()); err == nil {
+		t.Error("a checkpoint was believed")
+	}
+	if _, _, err := c.Index(t.Context(), "acme/base"); err == nil {
+		t.Error("an index was believed")
+	}
+	if _, err := c.Prove(t.Context(), view, e); err == nil {
+		t.Error("a version was believed")
+	}
+	if _, err := c.Since(e); err == nil {
+		t.Error("a time was believed")
+	}
+}
