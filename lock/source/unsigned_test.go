@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -196,5 +198,49 @@ func TestDamagedManifest(t *testing.T) {
 				t.Errorf("%s: %.300s, %q", f.Code, f.Text, f.Hint)
 			}
 		})
+	}
+}
+
+// TestUnsignedRepository: a repository names its unsigned plugin, and a commit is the same bundle as its files.
+func TestUnsignedRepository(t *testing.T) {
+	w, r := gitWorld(t)
+	dir, local := plainPlugin(t, w)
+	r.branch["refs/heads/main"] = r.commit(dir)
+	src := gitSource(t, "@main")
+	s := w.sources("plugins/demo", src)
+	if id, err := s.Named(t.Context(), src); err != nil || id != "plugins/demo" {
+		t.Fatal(id, err)
+	}
+	here, err := w.sources("plugins/demo", local).Unsigned(t.Context(), "plugins/demo", local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	there, err := s.Unsigned(t.Context(), "plugins/demo", src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if there.ID != here.ID || there.Version != here.Version {
+		t.Errorf("%s %s of the repository, %s %s of the directory", there.ID, there.Version, here.ID, here.Version)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	// A signed one has its own id, and a repository without either can't say.
+	p, top := newPack(t, "acme/base", "2.1.4", nil, alice), t.TempDir()
+	write(t, filepath.Join(top, filepath.FromSlash(bundle.PluginManifest)),
+		manifest.Join(nil, p.body, p.list.Signatures))
+	w, r = gitWorld(t)
+	r.branch["refs/heads/main"] = r.commit(top)
+	if id, err := w.sources("acme/base", src).Named(t.Context(), src); err != nil || id != "acme/base" {
+		t.Error(id, err)
+	}
+	w, r = gitWorld(t)
+	empty := t.TempDir()
+	write(t, filepath.Join(empty, "README.md"), []byte("Nothing."))
+	r.branch["refs/heads/main"] = r.commit(empty)
+	if id, err := w.sources("acme/base", src).Named(t.Context(), src); fault.CodeOf(err) != fault.Ambiguous {
+		t.Error(id, err)
 	}
 }
