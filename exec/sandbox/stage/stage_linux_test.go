@@ -143,6 +143,19 @@ func TestCounts(t *testing.T) {
 	if n := size([]string{dir}) - before; n < 1<<20 || n > 2<<20 {
 		t.Error(n)
 	}
+	// More files than are looked at are more than any limit.
+	many := dir + "/many"
+	if err := os.Mkdir(many, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n := range maxSeen {
+		if err := os.Symlink("x", many+"/"+digits(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := size([]string{many}); n < 1<<40 {
+		t.Error(n)
+	}
 	// Only directories in tmpfs count, and none twice.
 	if in := (&stage{Plan: Plan{Write: [][]byte{[]byte(dir + "/none"), []byte("/dev/shm/a"),
 		[]byte("/dev/shm")}}}).memoryDirs(); len(in) > 1 || len(in) == 1 && in[0] != "/dev/shm" {
@@ -152,6 +165,9 @@ func TestCounts(t *testing.T) {
 	if len(f) < 40 || at(f, 3) != int64(os.Getppid()) || at(f, 19) < 1 || at(f, 1000) != 0 ||
 		fields("/no/such") != nil {
 		t.Errorf("%q", f)
+	}
+	if _, err := Read(dir); !errors.Is(err, syscall.EISDIR) {
+		t.Error(err)
 	}
 	if named("/proc/self/status", "RssAnon:", "RssShmem:") == 0 {
 		t.Error("no memory")

@@ -2,12 +2,14 @@ package stage
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // leave makes the directory of a run whose stage was killed, with some entries: a name that ends with / is a
@@ -161,5 +163,153 @@ func TestMove(t *testing.T) {
 	}
 	if err := s.move(a, "none", b, "none", ""); !errors.Is(err, syscall.ENOENT) {
 		t.Error(err)
+	}
+}
+
+// begun opens the directory of a run as the stage has it when its program has ended. Each test has its own: one that
+// runs beside others reads no directory of theirs.
+func begun(t *testing.T, dir string) *top {
+	t.Helper()
+	made := &top{path: dir, name: ".rye-new-1"}
+	for _, d := range []struct {
+		name string
+		fd   *int
+	}{{"", &made.real}, {made.name, &made.run}, {made.name + "/top", &made.made}, {made.name + "/was", &made.was}} {
+		fd, err := openDir(atCwd, filepath.Join(dir, d.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*d.fd = fd
+	}
+	t.Cleanup(made.close)
+	return made
+}
+
+// TestSettle: what the program removed is removed, unless someone else wrote or replaced it meanwhile. What it
+// replaced gets its new version, beside the other one if someone else was there too.
+func TestSettle(t *testing.T) {
+	dir := t.TempDir()
+	before := []string{"removed", "written", "replaced", "renewed", "rewritten", "kept"}
+	for _, name := range before {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("before"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(t, dir)
+	run := filepath.Join(dir, ".rye-new-1")
+	for _, name := range before { // what the program saw at first
+		err := os.Link(filepath.Join(dir, name), filepath.Join(run, "was", name))
+		if name == "kept" {
+			err = errors.Join(err, os.Link(filepath.Join(dir, name), filepath.Join(run, "top", name)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const tick = 10 * time.Millisecond // more than one of the clock that files are stamped with
+	write := func(text string, names ...string) {
+		t.Helper()
+		time.Sleep(tick)
+		for _, name := range names {
+			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// The program removes the first three, and replaces two. Then comes someone else.
+	write("program", filepath.Join(run, "top", "renewed"), filepath.Join(run, "top", "rewritten"))
+	if err := os.Remove(filepath.Join(dir, "replaced")); err != nil {
+		t.Fatal(err)
+	}
+	write("other", filepath.Join(dir, "written"), filepath.Join(dir, "rewritten"),
+		filepath.Join(dir, "replaced"))
+	asides, err := begun(t, dir).settle(false)
+	if err != nil {
+		t.Error(err)
+	}
+	var said []string
+	for _, a := range asides {
+		said = append(said, fmt.Sprintf("%s as %q: %s", a.Name, a.As, a.Why))
+	}
+	if len(said) != 2 || said[0] != `written as "": it was written meanwhile` ||
+		said[1] != `rewritten as "rewritten.rye-new": the project has another one by now` {
+		t.Errorf("%q", said)
+	}
+	for name, want := range map[string]string{"written": "other", "replaced": "other", "renewed": "program",
+		"rewritten": "other", "rewritten.rye-new": "program", "kept": "before"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if got := content(t, dir); got != "kept renewed replaced rewritten rewritten.rye-new written" {
+		t.Error(got)
+	}
+}
+
+// TestNoRun: a directory that can't be laid out is an error, and nothing is left in it.
+func TestNoRun(t *testing.T) {
+	dir := t.TempDir()
+	fd, err := openDir(atCwd, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= maxNames; n++ {
+		if err := os.Mkdir(filepath.Join(dir, runPrefix+digits(n)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := (&top{real: fd}).begin(); !errors.Is(err, syscall.EEXIST) {
+		t.Errorf("all names are taken: %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&top{real: fd}).begin(); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("the directory is gone: %v", err)
+	}
+	syscall.Close(fd)
+	if err := (&top{real: fd}).fill(); !errors.Is(err, syscall.EBADF) {
+		t.Errorf("a directory that isn't open: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if lockRun(atCwd, file) >= 0 {
+		t.Error("a file was locked as a directory")
+	}
+	if asides, err := (&top{real: -1, run: -1, made: -1, was: -1}).finish(); err != nil || asides != nil {
+		t.Errorf("what never began: %q, %v", asides, err)
+	}
+}
+
+// TestNames: a name with a NUL is an error of every call, and never the name before the NUL.
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := openDir(atCwd, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	const bad = "a\x00b"
+	_, statErr := stat(fd, bad)
+	_, readErr := readlinkat(fd, bad)
+	for name, err := range map[string]error{
+		"stat": statErr, "readlinkat": readErr, "unlinkat": unlinkat(fd, bad, 0),
+		"rename from": rename(fd, bad, fd, "c", renameNoReplace), "rename to": rename(fd, "a", fd, bad, 0),
+		"linkat": linkat(fd, bad, fd, "c"), "symlinkat": symlinkat("c", fd, bad), "symlinkat to": symlinkat(bad, fd, "c"),
+		"mountOver":      closed(mountOver(fd, bad, fd, "a", true)),
+		"mountOver over": closed(mountOver(fd, "a", fd, bad, true)),
+		"attributes":     attributes(bad, 0, 0, 0),
+	} {
+		if !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := content(t, dir); got != "a" {
+		t.Error(got)
 	}
 }
