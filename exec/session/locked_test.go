@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/ai/search"
+	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
@@ -145,5 +147,109 @@ func TestLeaseRefused(t *testing.T) {
 	}
 	if it, err := s.Item(t.Context(), ref); err != nil || !strings.Contains(string(it.Bytes), "hello") {
 		t.Error(err)
+	}
+}
+
+// TestLockless: what runs without a lock has no text of one, and leases nothing.
+func TestLockless(t *testing.T) {
+	p, err := newProject(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workspace.Open(t.Context(), p.Paths, workspace.Options{Offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	dev, err := session.Open(t.Context(), w, session.Options{Mode: session.Mode{Dev: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if text, err := dev.LockText(); text != nil || err != nil || dev.Set() != (cas.Digest{}) {
+		t.Errorf("%q, %v, %s", text, err, dev.Set())
+	}
+	dev.Lease(t.Context(), filepath.Join(p.Dir, ".ai", "threads", "acme", "rye.lock"))
+	if _, err := os.Stat(filepath.Join(p.Store.Path, "refs")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was leased: %v", err)
+	}
+	if skills, err := dev.Skills(t.Context()); err != nil || len(skills.All) != 0 {
+		t.Errorf("%v, %v", skills, err)
+	}
+}
+
+// TestPolicyRuined: when a policy can't be read any more, an open session shows nothing, finds nothing and gives no
+// secret; and neither does one whose caller has gone.
+func TestPolicyRuined(t *testing.T) {
+	p, err := newProject(t.TempDir())
+	if err == nil {
+		err = p.lock()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workspace.Open(t.Context(), p.Paths, workspace.Options{Offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	s, err := session.Open(t.Context(), w, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	greet, err := query.Parse("greet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := map[string]func(context.Context) error{
+		"Item":      func(ctx context.Context) error { _, err := s.Item(ctx, ref); return err },
+		"Chosen":    func(ctx context.Context) error { _, err := s.Chosen(ctx, ref); return err },
+		"Program":   func(ctx context.Context) error { _, err := s.Program(ctx, ref); return err },
+		"Providers": func(ctx context.Context) error { _, err := s.Providers(ctx); return err },
+		"Items":     func(ctx context.Context) error { _, err := s.Items(ctx, "tool"); return err },
+		"Skills":    func(ctx context.Context) error { _, err := s.Skills(ctx); return err },
+		"Own":       func(ctx context.Context) error { _, err := s.Own(ctx); return err },
+		"Secret":    func(ctx context.Context) error { _, _, err := s.Secret(ctx, "TOKEN", ref); return err },
+		"Search": func(ctx context.Context) error {
+			_, err := s.Search(ctx, search.Request{Query: greet})
+			return err
+		},
+	}
+	for name, ask := range asks {
+		if err := ask(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := p.policyFile("rye: policy/2\nkeys: 1\n"); err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range asks {
+		if err := ask(t.Context()); fault.CodeOf(err) != fault.Config {
+			t.Errorf("%s with a policy that can't be read: %v", name, err)
+		}
+	}
+	if err := p.policy(""); err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range asks {
+		if err := ask(t.Context()); err != nil {
+			t.Errorf("%s again: %v", name, err)
+		}
+	}
+}
+
+// TestInside: a program that was started for no part of a call goes on as what it is, and one that was started for an
+// unknown part ends.
+func TestInside(t *testing.T) {
+	for _, args := range [][]string{nil, {"run"}, {"guest"}, {"run", "__guest"}} {
+		if status, inside := session.Inside(args); inside || status != 0 {
+			t.Errorf("%q: %d", args, status)
+		}
+	}
+	for _, args := range [][]string{{"__guest"}, {"__guest", "python"}} {
+		if status, inside := session.Inside(args); !inside || status != 2 {
+			t.Errorf("%q: %d, %v", args, status, inside)
+		}
 	}
 }
