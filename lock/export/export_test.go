@@ -3,6 +3,7 @@ package export_test
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/rye-build/rye/bundle/cosign"
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/find"
+	installed "github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
@@ -213,6 +215,88 @@ func TestRequiresMissing(t *testing.T) {
 	}
 }
 
+// install installs the bundle of a project for the user of another one.
+func install(t *testing.T, w *workspace.Workspace, id string, of *projecttest.Project) {
+	t.Helper()
+	found, err := opened(of).Finder().Find(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	space, err := w.Space()
+	if err == nil {
+		space.Store, err = w.OpenStore(true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := bundle.VerifyOptions{Trust: admissiontest.Trust(t, projecttest.Noon, admissiontest.ByAlice),
+		Below: []*ai.Space{find.LibrarySpace()}}
+	report, err := found.Import(t.Context(), space.Store, verify, func(r io.Reader) io.Reader { return r })
+	if err == nil {
+		_, err = space.Install(t.Context(), installed.Request{ID: report.Bundle.ID}, verify)
+	}
+	if err != nil {
+		t.Fatalf("%v", fault.Of(err))
+	}
+}
+
+// An installed bundle becomes a plugin with the installed bundles that it requires. Of these, another version than it
+// allows is named.
+func TestInstalled(t *testing.T) {
+	p := projecttest.With(t, "", nil)
+	w := opened(p)
+	of := made(t, "acme/deploy", map[string]string{"tools/acme/deploy/go.yaml": tool("acme/deploy/go")}, onBase)
+	base := made(t, "acme/base", map[string]string{"tools/acme/base/run.yaml": tool("acme/base/run")})
+	install(t, w, "acme/base", base)
+	install(t, w, "acme/deploy", of)
+	exported := func(id string) (map[string]string, error) {
+		t.Helper()
+		found, err := w.Finder().Find(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.Where != find.InUser {
+			t.Fatal(found.Where)
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		if _, err = export.Plugin(t.Context(), w, export.Options{Bundle: found, Dir: out}); err != nil {
+			return nil, err
+		}
+		return below(t, out), nil
+	}
+	files, err := exported("acme/deploy")
+	if err != nil {
+		t.Fatalf("%v", fault.Of(err))
+	}
+	for _, want := range []string{"acme/base", "acme/deploy", "tool:acme/deploy/go"} {
+		if !strings.Contains(files["rye.lock"], want) {
+			t.Errorf("no %q in\n%s", want, files["rye.lock"])
+		}
+	}
+	bad := filepath.Join(p.Home, ".ai", "bundles", "acme", "base", "manifest.yaml")
+	text, err := os.ReadFile(bad)
+	if err == nil {
+		err = os.WriteFile(bad, []byte("no manifest"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exported("acme/deploy"); err == nil || !strings.Contains(err.Error(), "acme/base") {
+		t.Errorf("an installed bundle that can't be read: %v", err)
+	}
+	if err := os.WriteFile(bad, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := onBase
+	next.Version = "^2.0"
+	install(t, w, "acme/next", made(t, "acme/next", map[string]string{"tools/acme/next/go.yaml": tool("acme/next/go")},
+		next))
+	if _, err := exported("acme/next"); err == nil || !strings.Contains(err.Error(), "acme/base") ||
+		!strings.Contains(err.Error(), "^2.0") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Evidence of a plugin and the keys of its signers come back beside its manifest. A client of another bundle gets no
 // evidence, which is said.
 func TestEvidence(t *testing.T) {
@@ -331,6 +415,16 @@ func TestRefused(t *testing.T) {
 	if _, err := export.Plugin(t.Context(), w, export.Options{ID: "acme/deploy", Dir: t.TempDir()}); err == nil {
 		t.Error("a file is a store")
 	}
+	t.Run("no temporary directory", func(t *testing.T) {
+		p, out := deploy(t), filepath.Join(t.TempDir(), "out")
+		t.Setenv("TMPDIR", file)
+		if _, err := export.Plugin(t.Context(), opened(p), export.Options{ID: "acme/deploy", Dir: out}); err == nil {
+			t.Error("its project was made nowhere")
+		}
+		if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	})
 	w = opened(p)
 	if err := os.WriteFile(filepath.Join(p.Home, ".ai", "policy.yaml"), []byte("rye: 1\n"), 0o644); err != nil {
 		t.Fatal(err)
