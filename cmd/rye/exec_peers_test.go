@@ -33,6 +33,7 @@ func TestExecPeers(t *testing.T) {
 	p.Cmds["packageregistry"] = func(ts *testscript.TestScript, neg bool, args []string) {
 		packageRegistry(t, ts, neg, args)
 	}
+	p.Cmds["issuer"] = func(ts *testscript.TestScript, neg bool, args []string) { pipelineIssuer(t, ts, neg, args) }
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {
 		rye, err := exec.LookPath("rye")

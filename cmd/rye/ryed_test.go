@@ -26,6 +26,7 @@ import (
 	"github.com/rye-build/rye/exec/registry/door"
 	"github.com/rye-build/rye/exec/registry/rows"
 	serving "github.com/rye-build/rye/exec/serve"
+	client "github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
@@ -155,9 +156,12 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Claim(ctx, by, "acme"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"acme", "other"} {
+		if _, err := r.Claim(ctx, by, name); err != nil {
+			t.Fatal(err)
+		}
 	}
+	staged := stagedChanges(t, r, by)
 	project := filepath.Join(t.TempDir(), "base")
 	run := func(args ...string) {
 		h, _, stderr := testHost("HOME="+home, "LOCALAPPDATA="+home)
@@ -191,7 +195,62 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 		"owner claim": {"acme", "--registry", at}, "owner list": {"acme", "--registry", at},
 		"owner add": {"acme", "eve", "--registry", at}, "owner remove": {"acme", "eve", "--registry", at},
 		"owner transfer": {"acme", "eve", "--registry", at, "--yes"},
-		"info":           {"acme/base", "--registry", at}, "login": {at, "--file"}, "logout": {at}, "whoami": {"--registry", at},
+		"owner set":      {"other/base", "--trusted-only", "--registry", at},
+		"owner publisher add": {"other/base", "--issuer", "https://forge.example", "--repository", "other/base",
+			"--repository-id", "1", "--owner-id", "2", "--workflow", "ci.yml", "--ref", "refs/heads/main",
+			"--registry", at},
+		"owner publisher list":   {"other/base", "--registry", at},
+		"owner publisher remove": {"other/base", staged[2], "--registry", at},
+		"release list":           {"--registry", at}, "release show": {staged[0], "--registry", at},
+		"release approve": {staged[0], "--registry", at, "--yes"}, "release reject": {staged[1], "--registry", at},
+		"info": {"acme/base", "--registry", at}, "login": {at, "--file"}, "logout": {at}, "whoami": {"--registry", at},
 		"registry token list": {"--registry", at}, "registry token remove": {third.ID, "--registry", at},
 	}, tokens[0], tokens[1]
+}
+
+// stagedChanges has eve stage two changes that the caller may approve, in a namespace of both, and binds a pipeline. It
+// returns the ids of the changes and of the binding.
+func stagedChanges(t *testing.T, r *registry.Registry, by *registry.Caller) (ids [3]string) {
+	t.Helper()
+	ctx, one, none := t.Context(), 1, 0
+	secret, _, err := r.AddToken(ctx, registry.Token{Account: "eve", Label: "test", Scopes: registry.Scopes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eve, err := r.Caller(ctx, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Claim(ctx, by, "team"); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []client.Change{
+		{Owner: &client.OwnerChange{Account: "eve", Action: client.AddOwner}},
+		{Settings: &client.Settings{Approvals: &one}},
+	} {
+		if _, err := r.Change(ctx, by, "team", change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, change := range []client.Change{
+		{Settings: &client.Settings{TrustedOnly: map[string]bool{"team/x": true}}},
+		{Settings: &client.Settings{Approvals: &none}},
+	} {
+		changed, err := r.Change(ctx, eve, "team", change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = changed.Staged.ID
+	}
+	binding := &client.Binding{Issuer: "https://forge.example", Repository: "other/base", RepositoryID: "9",
+		OwnerID: "2", Workflow: "ci.yml", Ref: "refs/heads/main"}
+	if _, err := r.SetPublisher(ctx, by, "other/base", client.PublisherChange{Add: binding}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := r.Publishers(ctx, by, "other/base")
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	ids[2] = all[0].ID
+	return ids
 }

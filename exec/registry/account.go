@@ -49,11 +49,13 @@ type Token struct {
 	Names   []string  `json:"names,omitempty"` // globs of bundle ids; none for all
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
+	Binding string    `json:"binding,omitempty"` // of a run of a pipeline: what has let it in
 }
 
 // A Caller is who makes a request.
 type Caller struct {
 	Account string
+	Binder  string // of a pipeline: the account that has bound it to what it publishes
 	Token   *Token
 	globs   []glob.Glob
 }
@@ -279,6 +281,9 @@ func (r *Registry) Caller(ctx context.Context, secret string) (*Caller, error) {
 			return fault.New(fault.AuthFailed, "the token is unknown or has expired").Try("rye login")
 		}
 		caller = &Caller{Account: t.Account, Token: t}
+		if t.Binding != "" {
+			caller.Binder = t.Account
+		}
 		for _, name := range t.Names {
 			g, err := glob.Parse(name)
 			if err != nil {

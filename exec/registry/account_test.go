@@ -46,16 +46,16 @@ func TestClaim(t *testing.T) {
 	wants(t, err, fault.NotFound, "nothing")
 }
 
-func adding(account string) client.OwnerChange {
-	return client.OwnerChange{Account: account, Action: client.AddOwner}
+func adding(account string) client.Change {
+	return client.Change{Owner: &client.OwnerChange{Account: account, Action: client.AddOwner}}
 }
 
-func removing(account string) client.OwnerChange {
-	return client.OwnerChange{Account: account, Action: client.RemoveOwner}
+func removing(account string) client.Change {
+	return client.Change{Owner: &client.OwnerChange{Account: account, Action: client.RemoveOwner}}
 }
 
-func giving(account string) client.OwnerChange {
-	return client.OwnerChange{Account: account, Action: client.TransferOwner}
+func giving(account string) client.Change {
+	return client.Change{Owner: &client.OwnerChange{Account: account, Action: client.TransferOwner}}
 }
 
 // TestOwners: who publishes changes with the owners, and each change is in the log.
@@ -64,42 +64,42 @@ func TestOwners(t *testing.T) {
 	ada, eve := w.caller("ada"), w.caller("eve")
 	w.claim(ada, "acme")
 	ctx := t.Context()
-	_, err := w.SetOwner(ctx, eve, "acme", adding("eve"))
+	_, err := w.Change(ctx, eve, "acme", adding("eve"))
 	wants(t, err, fault.Denied, "doesn't own")
-	_, err = w.SetOwner(ctx, ada, "acme", adding("ghost"))
+	_, err = w.Change(ctx, ada, "acme", adding("ghost"))
 	wants(t, err, fault.NotFound, "ghost")
-	_, err = w.SetOwner(ctx, ada, "acme", removing("ada"))
+	_, err = w.Change(ctx, ada, "acme", removing("ada"))
 	wants(t, err, fault.Conflict, "only owner")
-	_, err = w.SetOwner(ctx, nil, "acme", removing("ada"))
+	_, err = w.Change(ctx, nil, "acme", removing("ada"))
 	wants(t, err, fault.AuthRequired, "")
-	_, err = w.SetOwner(ctx, ada, "none", adding("ada"))
+	_, err = w.Change(ctx, ada, "none", adding("ada"))
 	wants(t, err, fault.NotFound, "none")
-	space, err := w.SetOwner(ctx, ada, "acme", adding("eve"))
+	space, err := w.Change(ctx, ada, "acme", adding("eve"))
 	if err != nil || !slices.Equal(space.Owners, []string{"ada", "eve"}) {
 		t.Fatalf("%+v, %v", space, err)
 	}
-	if space, err = w.SetOwner(ctx, eve, "acme", adding("eve")); err != nil || len(space.Owners) != 2 {
+	if space, err = w.Change(ctx, eve, "acme", adding("eve")); err != nil || len(space.Owners) != 2 {
 		t.Errorf("%+v, %v", space, err)
 	}
 	w.publish(eve, pack{id: "acme/x", version: "1.0.0"})
-	if space, err = w.SetOwner(ctx, eve, "acme", removing("ada")); err != nil || !slices.Equal(space.Owners,
+	if space, err = w.Change(ctx, eve, "acme", removing("ada")); err != nil || !slices.Equal(space.Owners,
 		[]string{"eve"}) {
 		t.Fatalf("%+v, %v", space, err)
 	}
 	_, err = w.Publish(ctx, ada, bytes.NewReader(w.archive(pack{id: "acme/x", version: "1.1.0"})))
 	wants(t, err, fault.Denied, "doesn't own")
-	if space, err = w.Space(ctx, "acme"); err != nil || space.Owners[0] != "eve" {
+	if space, err := w.Space(ctx, "acme"); err != nil || space.Owners[0] != "eve" {
 		t.Errorf("%+v, %v", space, err)
 	}
-	_, err = w.SetOwner(ctx, eve, "acme", giving("eve"))
+	_, err = w.Change(ctx, eve, "acme", giving("eve"))
 	wants(t, err, fault.Validation, "transfers it")
-	_, err = w.SetOwner(ctx, eve, "acme", giving("ghost"))
+	_, err = w.Change(ctx, eve, "acme", giving("ghost"))
 	wants(t, err, fault.NotFound, "ghost")
-	_, err = w.SetOwner(ctx, ada, "acme", giving("ada"))
+	_, err = w.Change(ctx, ada, "acme", giving("ada"))
 	wants(t, err, fault.Denied, "doesn't own")
-	_, err = w.SetOwner(ctx, eve, "acme", client.OwnerChange{Account: "ada", Action: "sell"})
+	_, err = w.Change(ctx, eve, "acme", client.Change{Owner: &client.OwnerChange{Account: "ada", Action: "sell"}})
 	wants(t, err, fault.Validation, `unknown action "sell"`)
-	if space, err = w.SetOwner(ctx, eve, "acme", giving("ada")); err != nil || !slices.Equal(space.Owners,
+	if space, err = w.Change(ctx, eve, "acme", giving("ada")); err != nil || !slices.Equal(space.Owners,
 		[]string{"ada"}) {
 		t.Fatalf("%+v, %v", space, err)
 	}
@@ -224,8 +224,9 @@ func TestSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{
-		"people": "acme/people@1.0.0 acme/base@1.10.0", "BASE": "acme/base@1.10.0", "gone": "", "acme base": "acme/base@1.10.0",
-		"nothing": "",
+		"people": "acme/people@1.0.0 acme/base@1.10.0", "BASE": "acme/base@1.10.0", "gone": "",
+		"acme base": "acme/base@1.10.0",
+		"nothing":   "",
 	} {
 		hits, err := w.Search(t.Context(), query)
 		if err != nil {
@@ -257,7 +258,7 @@ func TestMany(t *testing.T) {
 		if i%2 == 1 {
 			change = removing("eve")
 		}
-		if _, err := w.SetOwner(t.Context(), ada, "acme", change); err != nil {
+		if _, err := w.Change(t.Context(), ada, "acme", change); err != nil {
 			t.Fatal(err)
 		}
 		if i == 251 || i == 253 || i == 254 || i == 255 {
@@ -291,7 +292,7 @@ func TestEnded(t *testing.T) {
 	for _, name := range []string{"a..b", "CON", ""} {
 		_, err := w.Withdraw(ctx, ada, "acme/"+name, "1.0.0", false)
 		wants(t, err, fault.NotFound, "")
-		_, err = w.SetOwner(ctx, ada, name, adding("eve"))
+		_, err = w.Change(ctx, ada, name, adding("eve"))
 		wants(t, err, fault.NotFound, "")
 		if _, err := w.Space(ctx, name); fault.CodeOf(err) != fault.NotFound {
 			t.Error(err)
@@ -299,7 +300,7 @@ func TestEnded(t *testing.T) {
 	}
 	_, err = w.Withdraw(ctx, ada, "acme/base", "one", false)
 	wants(t, err, fault.NotFound, "")
-	_, err = w.SetOwner(ctx, ada, "acme", adding("a/b"))
+	_, err = w.Change(ctx, ada, "acme", adding("a/b"))
 	wants(t, err, fault.NotFound, "a/b")
 }
 

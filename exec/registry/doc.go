@@ -20,6 +20,9 @@
 //	archive/HEX             the version that an archive belongs to
 //	log/NAME                the state of a log: how many entries it has, and how many of them its files show
 //	entry/NAME/NUMBER       an entry of a log, numbered in 12 digits
+//	publisher/BUNDLE@ID     the binding of a pipeline to a bundle
+//	used/HEX                a token of a pipeline that was used, by the digest of its issuer and id
+//	staged/ID               what waits for approvals
 //	touched/ID              the last entry that changed the index of a bundle
 //	lease/flush             the process that writes the log's files, and until when
 //
@@ -28,4 +31,5 @@
 // # Files
 //
 // The files (package blobs) can be made again from the rows and the archives; archives are the only ones that can't.
+// Those of staged versions are in staged/, which no one but the owners sees.
 package registry

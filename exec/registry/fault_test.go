@@ -88,7 +88,7 @@ func TestUnreadableRows(t *testing.T) {
 		},
 		"claim": func(r *registry.Registry) error { _, err := r.Claim(ctx, ada, "fresh"); return err },
 		"owner": func(r *registry.Registry) error {
-			_, err := r.SetOwner(ctx, eve, "zebra", adding("ada"))
+			_, err := r.Change(ctx, eve, "zebra", adding("ada"))
 			return err
 		},
 		"yank": func(r *registry.Registry) error {

@@ -78,10 +78,7 @@ func (r *Registry) Publish(ctx context.Context, by *Caller, body io.Reader) (*Ve
 	if err := r.o.Rows.View(ctx, func(in rows.Reader) error { return r.mayPublish(in, by, version) }); err != nil {
 		return nil, err
 	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	if err := r.store(ctx, version, file); err != nil {
+	if err := r.store(ctx, client.ArchiveFile(version.Archive), version, file); err != nil {
 		return nil, err
 	}
 	if err := r.change(ctx, func(in rows.Writer) error { return r.admit(in, by, version) }); err != nil {
@@ -184,11 +181,38 @@ func (r *Registry) bounded(head *archive.Head, size int64) error {
 	return nil
 }
 
-// mayPublish returns why a caller may not publish a version.
+// mayPublish returns why a caller may not publish a version by itself.
 func (r *Registry) mayPublish(in rows.Reader, by *Caller, v *Version) error {
-	if err := by.may(ScopePublish, v.Bundle); err != nil {
+	space, err := r.mayStage(in, by, ScopePublish, v)
+	if err != nil {
 		return err
 	}
+	if space.Approvals > 0 {
+		return fault.New(fault.Approval, "a version in %q needs the approval of other owners (%d)", space.Name,
+			space.Approvals).On("namespace", space.Name).On("approvals", space.Approvals).
+			Try("rye publish " + fault.Quote(v.Bundle) + " --stage")
+	}
+	return nil
+}
+
+// mayStage returns the namespace of a version, or why a caller may not publish there.
+func (r *Registry) mayStage(in rows.Reader, by *Caller, scope Scope, v *Version) (*Space, error) {
+	if err := by.may(scope, v.Bundle); err != nil {
+		return nil, err
+	}
+	if err := checkID(v); err != nil {
+		return nil, err
+	}
+	space, err := r.owned(in, by, SpaceOf(v.Bundle))
+	if err == nil && by.Binder == "" && slices.Contains(space.TrustedOnly, v.Bundle) {
+		err = fault.New(fault.Denied, "only its pipelines may publish %q", v.Bundle).On("bundle", v.Bundle).
+			Try("rye owner publisher list " + fault.Quote(v.Bundle))
+	}
+	return space, err
+}
+
+// checkID refuses ids that can't be published anywhere.
+func checkID(v *Version) error {
 	name := SpaceOf(v.Bundle)
 	if name == v.Bundle {
 		return fault.New(fault.Validation, "%q has no namespace: expected an id such as acme/base", v.Bundle)
@@ -204,13 +228,15 @@ func (r *Registry) mayPublish(in rows.Reader, by *Caller, v *Version) error {
 				v.Bundle)
 		}
 	}
-	_, err := r.owned(in, by, name)
-	return err
+	return nil
 }
 
 // store stores the bytes of an archive. The same bytes may be there already, of a publish that was interrupted.
-func (r *Registry) store(ctx context.Context, v *Version, file io.Reader) error {
-	err := r.o.Blobs.Create(ctx, client.ArchiveFile(v.Archive), file, v.Size)
+func (r *Registry) store(ctx context.Context, name string, v *Version, file io.ReadSeeker) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	err := r.o.Blobs.Create(ctx, name, file, v.Size)
 	if fault.CodeOf(err) == fault.Conflict {
 		return nil
 	}
@@ -226,43 +252,69 @@ func (r *Registry) admit(in rows.Writer, by *Caller, v *Version) error {
 	if err != nil {
 		return err
 	}
-	if old != nil {
-		if old.Archive == v.Archive && old.Unpublished == 0 {
-			*v = *old // the answer to an earlier request was lost
-			return nil
-		}
-		e := fault.New(fault.Conflict, "%s is published already, and a version never changes", v.Key()).
-			On("bundle", v.Bundle).On("version", v.Version)
-		if old.Unpublished > 0 {
-			return e.Because("it was unpublished, and its number is never given again")
-		}
-		return e.Because("its manifest is "+old.Manifest.String(), "that of this archive is "+v.Manifest.String())
+	if old != nil && old.Archive == v.Archive && old.Unpublished == 0 {
+		*v = *old // the answer to an earlier request was lost
+		return nil
 	}
-	account, err := get[Account](in, "account/"+by.Account)
+	return r.enter(in, by.Account, v)
+}
+
+// enter publishes versions by an account: one entry of the log for all, or none.
+func (r *Registry) enter(in rows.Writer, by string, versions ...*Version) error {
+	account, err := get[Account](in, "account/"+by)
 	if err != nil {
 		return err
 	}
 	if account == nil || account.Disabled {
-		return noAccount(by.Account)
+		return noAccount(by)
 	}
-	if account.Bytes += v.Size; account.Bytes > r.o.Limits.Account {
-		return fault.New(fault.Limit, "the archives of the account %q would have more than %d bytes", by.Account,
+	entry := &tlog.Entry{Kind: tlog.Group, By: by}
+	for _, v := range versions {
+		if err := unused(in, v); err != nil {
+			return err
+		}
+		account.Bytes += v.Size
+		entry.Releases = append(entry.Releases, tlog.Release{Bundle: v.Bundle, Version: v.Version,
+			Manifest: v.Manifest, Archive: v.Archive, Size: v.Size})
+	}
+	if account.Bytes > r.o.Limits.Account {
+		return fault.New(fault.Limit, "the archives of the account %q would have more than %d bytes", by,
 			r.o.Limits.Account)
 	}
-	if err := put(in, "account/"+by.Account, account); err != nil {
+	if err := put(in, "account/"+by, account); err != nil {
 		return err
 	}
-	v.By = by.Name()
-	entry := &tlog.Entry{Kind: tlog.Publish, By: v.By, Release: tlog.Release{Bundle: v.Bundle, Version: v.Version,
-		Manifest: v.Manifest, Archive: v.Archive, Size: v.Size}}
-	if v.Leaf, err = r.appendEntry(in, entry); err != nil {
+	if len(versions) == 1 {
+		entry.Kind, entry.Release, entry.Releases = tlog.Publish, entry.Releases[0], nil
+	}
+	leaf, err := r.appendEntry(in, entry)
+	if err != nil {
 		return err
 	}
-	v.Time = entry.Time
-	if err := put(in, "archive/"+hexOf(v.Archive), archiveRow{v.Key()}); err != nil {
+	for _, v := range versions {
+		v.By, v.Leaf, v.Time = by, leaf, entry.Time
+		if err := put(in, "archive/"+hexOf(v.Archive), archiveRow{v.Key()}); err != nil {
+			return err
+		}
+		if err := put(in, "version/"+v.Key(), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unused refuses a version whose number was given before.
+func unused(in rows.Reader, v *Version) error {
+	old, err := get[Version](in, "version/"+v.Key())
+	if err != nil || old == nil {
 		return err
 	}
-	return put(in, "version/"+v.Key(), v)
+	e := fault.New(fault.Conflict, "%s is published already, and a version never changes", v.Key()).
+		On("bundle", v.Bundle).On("version", v.Version)
+	if old.Unpublished > 0 {
+		return e.Because("it was unpublished, and its number is never given again")
+	}
+	return e.Because("its manifest is "+old.Manifest.String(), "that of this archive is "+v.Manifest.String())
 }
 
 type archiveRow struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry/blobs"
+	"github.com/rye-build/rye/exec/registry/pipeline"
 	"github.com/rye-build/rye/exec/registry/rows"
 	client "github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/manifest/key"
@@ -30,8 +31,11 @@ type Options struct {
 	Below    []*ai.Space // the library, which items of bundles may use
 	Reserved []string    // namespaces that can't be claimed, with those of rye itself
 	Limits   Limits
-	Witness  Witness     // asks witnesses for cosignatures; nil: there are none
-	Warn     func(error) // of what happens beside requests; may be nil
+	Witness  Witness // asks witnesses for cosignatures; nil: there are none
+	Issuers  Issuers // of the tokens of pipelines; nil: there are none
+	// TXT reads the TXT records of a name; nil: no namespace that is a domain can be claimed.
+	TXT  func(ctx context.Context, name string) ([]string, error)
+	Warn func(error) // of what happens beside requests; may be nil
 }
 
 // Limits bound what is published. A limit of 0 has the value below.
@@ -60,6 +64,11 @@ const (
 // A Witness returns a checkpoint with the cosignatures that its witnesses answered.
 type Witness interface {
 	Cosign(ctx context.Context, c *tlog.Checkpoint, tree tlog.Tree) (*tlog.Checkpoint, error)
+}
+
+// Issuers say which run of a pipeline a token belongs to.
+type Issuers interface {
+	Identify(ctx context.Context, token string) (*pipeline.Run, error)
 }
 
 // A Registry is the service. It is safe for concurrent use, and several processes may serve the same stores.

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,20 +31,8 @@ func (r *Registry) Search(ctx context.Context, query string) ([]Hit, error) {
 	if len(words) == 0 || len(query) > maxQuery {
 		return nil, fault.New(fault.Validation, "a query has one to %d characters", maxQuery)
 	}
-	newest := map[string]*Version{}
-	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
-		clear(newest)
-		return each(in, "version/", func(_ string, v *Version) (bool, error) {
-			if v.Unpublished > 0 || v.Yanked > 0 {
-				return true, nil
-			}
-			if old := newest[v.Bundle]; old == nil ||
-				manifest.NewestVersion([]string{old.Version, v.Version}) == v.Version {
-				newest[v.Bundle] = v
-			}
-			return true, nil
-		})
-	}); err != nil {
+	newest, err := r.newest(ctx)
+	if err != nil {
 		return nil, err
 	}
 	var hits, others []Hit
@@ -61,6 +50,50 @@ func (r *Registry) Search(ctx context.Context, query string) ([]Hit, error) {
 	}
 	all := append(hits, others...)
 	return all[:min(len(all), maxHits)], nil
+}
+
+// newest returns the newest version of each bundle that isn't yanked.
+func (r *Registry) newest(ctx context.Context) (map[string]*Version, error) {
+	newest := map[string]*Version{}
+	err := r.o.Rows.View(ctx, func(in rows.Reader) error {
+		clear(newest)
+		return each(in, "version/", func(_ string, v *Version) (bool, error) {
+			if v.Unpublished > 0 || v.Yanked > 0 {
+				return true, nil
+			}
+			if old := newest[v.Bundle]; old == nil ||
+				manifest.NewestVersion([]string{old.Version, v.Version}) == v.Version {
+				newest[v.Bundle] = v
+			}
+			return true, nil
+		})
+	})
+	return newest, err
+}
+
+// Newest returns the newest version of each bundle that isn't yanked, sorted by bundle, and how many entries the log
+// has then: what was made of an answer is good for as long as that number stays.
+func (r *Registry) Newest(ctx context.Context) (all []*Version, size int64, err error) {
+	if size, err = r.Size(ctx); err != nil {
+		return nil, 0, err
+	}
+	newest, err := r.newest(ctx)
+	for _, id := range slices.Sorted(maps.Keys(newest)) {
+		all = append(all, newest[id])
+	}
+	return all, size, err
+}
+
+// Size returns the number of the log's entries.
+func (r *Registry) Size(ctx context.Context) (size int64, err error) {
+	err = r.o.Rows.View(ctx, func(in rows.Reader) error {
+		state, err := get[logState](in, "log/"+publicLog)
+		if err == nil && state != nil {
+			size = state.Size
+		}
+		return err
+	})
+	return size, err
 }
 
 func hasAll(text string, words []string) bool {

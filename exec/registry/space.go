@@ -21,6 +21,11 @@ type Space struct {
 	Name    string    `json:"name"`
 	Owners  []string  `json:"owners"` // accounts, sorted
 	Claimed time.Time `json:"claimed"`
+
+	// Approvals is how many other owners must approve what is staged here: 0 where owners publish by themselves.
+	Approvals int `json:"approvals,omitempty"`
+	// TrustedOnly are the bundles that only their pipelines may publish, sorted.
+	TrustedOnly []string `json:"trusted_only,omitempty"`
 }
 
 // owns reports whether an account is one of the owners.
@@ -45,7 +50,7 @@ func (r *Registry) Claim(ctx context.Context, by *Caller, name string) (*Space, 
 			"%q is not a namespace: expected the first segment of an id, such as acme", name)
 	}
 	var claimed *Space
-	err := r.change(ctx, func(in rows.Writer) error {
+	may := func(in rows.Reader) error {
 		space, err := get[Space](in, "space/"+name)
 		switch {
 		case err != nil:
@@ -56,14 +61,23 @@ func (r *Registry) Claim(ctx context.Context, by *Caller, name string) (*Space, 
 		case space != nil:
 			return taken(name, name)
 		}
-		if err := r.free(in, by.Account, name); err != nil {
+		return r.free(in, by.Account, name)
+	}
+	if err := r.o.Rows.View(ctx, may); err != nil || claimed != nil {
+		return claimed, err
+	}
+	if err := r.prove(ctx, by.Account, name); err != nil {
+		return nil, err
+	}
+	err := r.change(ctx, func(in rows.Writer) error {
+		if err := may(in); err != nil || claimed != nil {
 			return err
 		}
 		claimed = &Space{Name: name, Owners: []string{by.Account}, Claimed: r.now()}
 		if err := put(in, "space/"+name, claimed); err != nil {
 			return err
 		}
-		return r.appendOwner(ctx, in, by, claimed)
+		return r.appendOwner(ctx, in, by.Name(), claimed)
 	})
 	return claimed, err
 }
@@ -110,8 +124,8 @@ func (r *Registry) free(in rows.Reader, account, name string) error {
 	})
 }
 
-// appendOwner records the owners of a namespace in the log.
-func (r *Registry) appendOwner(ctx context.Context, in rows.Writer, by *Caller, space *Space) error {
+// appendOwner records the owners and settings of a namespace in the log.
+func (r *Registry) appendOwner(ctx context.Context, in rows.Writer, by string, space *Space) error {
 	document, err := json.Marshal(space)
 	if err != nil {
 		return err
@@ -121,7 +135,7 @@ func (r *Registry) appendOwner(ctx context.Context, in rows.Writer, by *Caller, 
 		return err
 	}
 	_, err = r.appendEntry(in, &tlog.Entry{Kind: tlog.Owner, Release: tlog.Release{Bundle: space.Name},
-		Document: digest, By: by.Name()})
+		Document: digest, By: by})
 	return err
 }
 
@@ -145,41 +159,123 @@ func unclaimed(name string) error {
 		Try("rye owner claim " + fault.Quote(name))
 }
 
-// SetOwner changes the owners of a namespace. The last one can't be removed.
-func (r *Registry) SetOwner(ctx context.Context, by *Caller, name string, change client.OwnerChange) (*Space, error) {
+var errOneChange error = fault.New(fault.Validation, "a change is of the owners, of the settings or of a publisher")
+
+// A Changed is a namespace after a change, or with the change that waits for approvals.
+type Changed struct {
+	*Space
+	Staged *Staged `json:"staged,omitempty"`
+}
+
+// Change changes a namespace as one of its owners wants it. Where others must approve, it stages the change: whatever
+// could lower the number of approvals needs as many.
+func (r *Registry) Change(ctx context.Context, by *Caller, name string, change client.Change) (*Changed, error) {
 	if err := by.may(ScopeOwner, name); err != nil {
 		return nil, err
 	}
 	if portable.CheckID(name) != nil {
 		return nil, unclaimed(name)
 	}
-	if CheckAccount(change.Account) != nil {
-		return nil, noAccount(change.Account)
+	if change.Publisher != nil && (change.Owner != nil || change.Settings != nil) {
+		return nil, errOneChange
 	}
-	var changed *Space
+	var changed *Changed
 	err := r.change(ctx, func(in rows.Writer) error {
 		space, err := r.owned(in, by, name)
 		if err != nil {
 			return err
 		}
-		before := slices.Clone(space.Owners)
-		if err := space.set(in, by.Account, change); err != nil {
+		changed = &Changed{Space: space}
+		if space.Approvals == 0 {
+			return r.apply(ctx, in, by.Account, space, change)
+		}
+		// What can't be done is not worth anyone's approval.
+		if change.Publisher != nil {
+			_, err = r.publisherChange(in, by.Account, space.Name, *change.Publisher)
+		} else {
+			err = space.clone().set(in, by.Account, change)
+		}
+		if err != nil {
 			return err
 		}
-		changed = space
-		if slices.Equal(before, space.Owners) {
-			return nil
-		}
-		if err := put(in, "space/"+name, space); err != nil {
-			return err
-		}
-		return r.appendOwner(ctx, in, by, space)
+		changed.Staged, err = r.stageChange(in, by, space, change)
+		return err
 	})
 	return changed, err
 }
 
-// set changes the owners as one of them wants it.
-func (s *Space) set(in rows.Reader, by string, change client.OwnerChange) error {
+// apply changes a namespace, and records it in the log.
+func (r *Registry) apply(ctx context.Context, in rows.Writer, by string, space *Space, change client.Change) error {
+	if change.Publisher != nil {
+		return r.setPublisher(ctx, in, by, space.Name, *change.Publisher)
+	}
+	before := space.clone()
+	if err := space.set(in, by, change); err != nil {
+		return err
+	}
+	if slices.Equal(before.Owners, space.Owners) && before.Approvals == space.Approvals &&
+		slices.Equal(before.TrustedOnly, space.TrustedOnly) {
+		return nil
+	}
+	if err := put(in, "space/"+space.Name, space); err != nil {
+		return err
+	}
+	return r.appendOwner(ctx, in, by, space)
+}
+
+func (s *Space) clone() *Space {
+	c := *s
+	c.Owners, c.TrustedOnly = slices.Clone(s.Owners), slices.Clone(s.TrustedOnly)
+	return &c
+}
+
+// set changes the namespace as one of its owners wants it. There must be enough owners for the approvals that are
+// demanded: the one who stages something can't approve it.
+func (s *Space) set(in rows.Reader, by string, change client.Change) (err error) {
+	switch {
+	case change.Owner != nil && change.Settings == nil:
+		err = s.setOwner(in, by, *change.Owner)
+	case change.Settings != nil && change.Owner == nil:
+		err = s.setSettings(*change.Settings)
+	default:
+		err = errOneChange
+	}
+	if err != nil {
+		return err
+	}
+	if s.Approvals < 0 {
+		return fault.New(fault.Validation, "the number of approvals can't be below 0")
+	}
+	if s.Approvals > len(s.Owners)-1 {
+		return fault.New(fault.Conflict, "%q would need %d approvals and have %s", s.Name, s.Approvals,
+			fault.Count(int64(len(s.Owners)), "owner")).On("namespace", s.Name).
+			Because("the owner who stages something can't approve it, so there must be one more")
+	}
+	return nil
+}
+
+func (s *Space) setSettings(to client.Settings) error {
+	if k := to.Approvals; k != nil {
+		s.Approvals = *k
+	}
+	for bundle, only := range to.TrustedOnly {
+		if portable.CheckID(bundle) != nil || SpaceOf(bundle) != s.Name || bundle == s.Name {
+			return fault.New(fault.Validation, "%q is no bundle of the namespace %q", fault.Clip(bundle, 200), s.Name)
+		}
+		s.TrustedOnly = slices.DeleteFunc(s.TrustedOnly, func(b string) bool { return b == bundle })
+		if only {
+			s.TrustedOnly = append(s.TrustedOnly, bundle)
+		}
+	}
+	slices.Sort(s.TrustedOnly)
+	return nil
+}
+
+// setOwner changes the owners. The last one can't be removed.
+func (s *Space) setOwner(in rows.Reader, by string, change client.OwnerChange) error {
+	if CheckAccount(change.Account) != nil {
+		return noAccount(change.Account)
+	}
 	add := func() error {
 		known, err := get[Account](in, "account/"+change.Account)
 		if err == nil && (known == nil || known.Disabled) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/registry/rows"
 	client "github.com/rye-build/rye/lock/registry"
 )
 
@@ -63,4 +65,20 @@ func TestVerify(t *testing.T) {
 	if check, err := w.Verify(t.Context()); err != nil || len(check.Wrong) > 0 {
 		t.Errorf("all is as before: %+v, %v", check, err)
 	}
+}
+
+// TestDamagedRows: a row that can't be read stops what needs it.
+func TestDamagedRows(t *testing.T) {
+	w := newWorld(t)
+	ada := w.caller("ada")
+	if err := w.o.Rows.Update(t.Context(), func(in rows.Writer) error {
+		in.Put("space/acme", []byte(`{"owners":1}`))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Claim(t.Context(), ada, "acme")
+	wants(t, err, fault.Registry, "space/acme")
+	_, err = w.Claim(t.Context(), ada, "free")
+	wants(t, err, fault.Registry, "space/acme")
 }

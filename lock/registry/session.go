@@ -56,6 +56,45 @@ type Space struct {
 	Name    string    `json:"name"`
 	Owners  []string  `json:"owners"`
 	Claimed time.Time `json:"claimed"`
+
+	Approvals   int      `json:"approvals,omitempty"`    // how many other owners must approve what is staged
+	TrustedOnly []string `json:"trusted_only,omitempty"` // bundles that only their pipelines may publish
+	Staged      *Staged  `json:"staged,omitempty"`       // a change that waits for approvals
+}
+
+// A Staged waits for the approval of owners: versions to release together, or a change of a namespace.
+type Staged struct {
+	ID        string      `json:"id"`
+	Space     string      `json:"space"`
+	By        string      `json:"by"`
+	Created   time.Time   `json:"created"`
+	Expires   time.Time   `json:"expires"`
+	Digest    cas.Digest  `json:"digest"`
+	Versions  []Published `json:"versions,omitempty"`
+	Change    *Change     `json:"change,omitempty"`
+	Approvals []Approval  `json:"approvals"`
+	Needs     int         `json:"needs"`
+	Done      bool        `json:"done,omitempty"`
+}
+
+// An Approval is an owner's consent to what had a digest.
+type Approval struct {
+	Account string     `json:"account"`
+	Digest  cas.Digest `json:"digest"`
+	Time    time.Time  `json:"time"`
+}
+
+// Shown returns the digest of what is shown of it: what an approval is bound to. It is computed here, so that no one
+// approves what they didn't see.
+func (s *Staged) Shown() (cas.Digest, error) {
+	if s.Change != nil {
+		return s.Change.Digest(s.Space)
+	}
+	parts := make([]Part, len(s.Versions))
+	for i, v := range s.Versions {
+		parts[i] = Part{v.Bundle, v.Version, v.Archive}
+	}
+	return ReleaseDigest(parts), nil
 }
 
 // A Token is a token of an account; its secret isn't among what a registry keeps.
@@ -79,8 +118,12 @@ type Hit struct {
 
 // Publish sends an archive.
 func (s *Session) Publish(ctx context.Context, archive io.Reader, size int64) (*Published, error) {
-	return answerOf[Published](s.send(ctx, web.Request{Method: "POST", Address: s.URL + "/v1/publish",
-		Type: "application/zstd", Body: archive, Size: size}))
+	return answerOf[Published](s.archive(ctx, "publish", archive, size))
+}
+
+func (s *Session) archive(ctx context.Context, route string, archive io.Reader, size int64) (json.RawMessage, error) {
+	return s.send(ctx, web.Request{Method: "POST", Address: s.URL + "/v1/" + route, Type: "application/zstd",
+		Body: archive, Size: size})
 }
 
 // Withdraw yanks a version or unpublishes it.
@@ -93,9 +136,86 @@ func (s *Session) Claim(ctx context.Context, name string) (*Space, error) {
 	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name), struct{}{}))
 }
 
-// SetOwner changes the owners of a namespace.
-func (s *Session) SetOwner(ctx context.Context, name string, change OwnerChange) (*Space, error) {
-	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name)+"/owners", change))
+// Change changes a namespace, or stages the change where others must approve.
+func (s *Session) Change(ctx context.Context, name string, change Change) (*Space, error) {
+	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name)+"/changes", change))
+}
+
+// Publishers returns the pipelines that may publish a bundle.
+func (s *Session) Publishers(ctx context.Context, bundle string) ([]Binding, error) {
+	found, err := answerOf[struct{ Publishers []Binding }](s.get(ctx, "publishers/"+bundle))
+	if err != nil {
+		return nil, err
+	}
+	return found.Publishers, nil
+}
+
+// SetPublisher binds a pipeline to a bundle, or ends a binding.
+func (s *Session) SetPublisher(ctx context.Context, bundle string, change PublisherChange) (*Space, error) {
+	return answerOf[Space](s.post(ctx, "publishers/"+bundle, change))
+}
+
+// Exchange has the session use a token that the registry gives for that of a pipeline's run.
+func (s *Session) Exchange(ctx context.Context, e Exchange) (*Token, error) {
+	found, err := answerOf[struct {
+		Secret string
+		Token  Token
+	}](s.post(ctx, "exchange", e))
+	if err != nil {
+		return nil, err
+	}
+	s.Token = found.Secret
+	return &found.Token, nil
+}
+
+// Stage sends an archive that waits for approvals, alone or with what was staged under an id.
+func (s *Session) Stage(ctx context.Context, id string, archive io.Reader, size int64) (*Staged, error) {
+	route := "staged"
+	if id != "" {
+		route += "/" + url.PathEscape(id)
+	}
+	return answerOf[Staged](s.archive(ctx, route, archive, size))
+}
+
+// AllStaged returns what waits and the account may see.
+func (s *Session) AllStaged(ctx context.Context) ([]Staged, error) {
+	found, err := answerOf[struct{ Staged []Staged }](s.get(ctx, "staged"))
+	if err != nil {
+		return nil, err
+	}
+	return found.Staged, nil
+}
+
+// Staged returns what is staged under an id.
+func (s *Session) Staged(ctx context.Context, id string) (*Staged, error) {
+	return answerOf[Staged](s.get(ctx, "staged/"+url.PathEscape(id)))
+}
+
+// StagedArchive opens an archive that is staged. The reader ends in an error if the bytes aren't those of the version.
+func (s *Session) StagedArchive(ctx context.Context, id string, v *Published) (io.ReadCloser, error) {
+	name := strings.TrimPrefix(v.Archive.String(), "blake3:")
+	body, err := s.Client.Download(ctx, web.Request{Method: "GET", Token: s.Token,
+		Address: s.URL + "/v1/staged/" + url.PathEscape(id) + "/archives/" + name}, v.Size)
+	if err != nil {
+		return nil, err
+	}
+	return cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: v.Archive}, Size: v.Size}, body), nil
+}
+
+// Approve approves what has a digest. The last approval that is needed has it done.
+func (s *Session) Approve(ctx context.Context, id string, digest cas.Digest) (*Staged, error) {
+	return answerOf[Staged](s.post(ctx, "staged/"+url.PathEscape(id)+"/approve", Answer{digest}))
+}
+
+// Cosign sends an archive of a staged version with more signatures.
+func (s *Session) Cosign(ctx context.Context, id string, archive io.Reader, size int64) (*Staged, error) {
+	return answerOf[Staged](s.archive(ctx, "staged/"+url.PathEscape(id)+"/cosign", archive, size))
+}
+
+// Reject ends what is staged.
+func (s *Session) Reject(ctx context.Context, id string) error {
+	_, err := s.send(ctx, web.Request{Method: "DELETE", Address: s.URL + "/v1/staged/" + url.PathEscape(id)})
+	return err
 }
 
 // Space returns a namespace.

@@ -13,6 +13,7 @@ func Commands() []cli.Command {
 				"registry.\n\nExamples:\n\n" +
 				"    rye publish --registry https://registry.example.com\n" +
 				"    rye publish acme/base --dry-run\n" +
+				"    rye publish acme/base --stage\n" +
 				"    rye --yes publish acme-base-1.2.0.tar.zst",
 			Aka: []string{"upload"},
 			New: func() cli.Runner { return new(publishRun) }, Schema: "publish/1", Output: published{},
@@ -59,6 +60,67 @@ func Commands() []cli.Command {
 				"Examples:\n\n    rye owner transfer acme grace",
 			New: func() cli.Runner { return new(ownerTransferRun) }, Schema: "owner-transfer/1",
 			Output: ownersAnswer{},
+		},
+		{
+			Path: "owner set", Group: "exchange", Help: "Set who must agree before something is published.",
+			More: "With --approvals K, nothing in the namespace is published or changed before K other owners have " +
+				"approved it (rye release approve): no version, no owner, and not K itself. There must be at least one " +
+				"owner more.\n\nWith --trusted-only, a bundle is published by its pipelines alone (rye owner publisher).\n\n" +
+				"Examples:\n\n    rye owner set acme --approvals 2\n    rye owner set acme/base --trusted-only",
+			New: func() cli.Runner { return new(ownerSetRun) }, Schema: "owner-set/1", Output: ownersAnswer{},
+		},
+		{Path: "owner publisher", Group: "exchange", Help: "Manage the pipelines that publish a bundle."},
+		{
+			Path: "owner publisher add", Group: "exchange", Help: "Let a pipeline publish a bundle.",
+			More: "Its runs show the registry a token of their issuer (OpenID Connect), so no token of yours lies in the " +
+				"pipeline. Repository and owner count by their ids, which never change hands. Name a protected " +
+				"environment or a ref: otherwise anyone who may push a branch would publish. Runs for pull and merge " +
+				"requests never count. A bundle without a version waits for it for 30 days; that reserves nothing.\n\n" +
+				"Examples:\n\n    rye owner publisher add acme/base --environment release \\\n" +
+				"        --issuer https://token.actions.githubusercontent.com \\\n" +
+				"        --repository acme/base --repository-id 1234 --owner-id 56 \\\n" +
+				"        --workflow .github/workflows/release.yml",
+			New: func() cli.Runner { return new(publisherAddRun) }, Schema: "owner-publisher-add/1",
+			Output: publisherAnswer{},
+		},
+		{
+			Path: "owner publisher list", Group: "exchange", Help: "List the pipelines that publish a bundle.",
+			More: "Examples:\n\n    rye owner publisher list acme/base",
+			New:  func() cli.Runner { return new(publisherListRun) }, Schema: "owner-publisher-list/1",
+			Output: publisherList{},
+		},
+		{
+			Path: "owner publisher remove", Group: "exchange", Help: "End what lets a pipeline publish.",
+			More: "The tokens of its runs end, too.\n\nExamples:\n\n    rye owner publisher remove acme/base 3f2a91c07d5e",
+			New:  func() cli.Runner { return new(publisherRemoveRun) }, Schema: "owner-publisher-remove/1",
+			Output: publisherAnswer{},
+		},
+		{Path: "release", Group: "exchange", Help: "Approve what is staged at a registry."},
+		{
+			Path: "release list", Group: "exchange", Help: "List what waits for approval.",
+			More: "Examples:\n\n    rye release list --registry https://registry.example.com",
+			New:  func() cli.Runner { return new(releaseListRun) }, Schema: "release-list/1", Output: releaseList{},
+		},
+		{
+			Path: "release show", Group: "exchange", Help: "Show what is staged, and who has approved it.",
+			More: "Examples:\n\n    rye release show s4m2kq7tzbvh",
+			New:  func() cli.Runner { return new(releaseShowRun) }, Schema: "release-show/1", Output: releaseAnswer{},
+		},
+		{
+			Path: "release approve", Group: "exchange", Help: "Approve what is staged.",
+			More: "It shows what would be released or changed, and asks. The approval is for these bytes: if something " +
+				"else is staged meanwhile, it doesn't count. The last approval that is needed releases all versions at " +
+				"once.\n\nWith --sign, it first verifies each archive and adds a signature of your key. The manifest " +
+				"stays the same, so no pin changes; earlier approvals don't count any more.\n\nExamples:\n\n" +
+				"    rye release approve s4m2kq7tzbvh\n    rye release approve s4m2kq7tzbvh --sign",
+			New: func() cli.Runner { return new(releaseApproveRun) }, Schema: "release-approve/1",
+			Output: releaseAnswer{},
+		},
+		{
+			Path: "release reject", Quiet: true, Group: "exchange", Help: "End what is staged.",
+			More: "Examples:\n\n    rye release reject s4m2kq7tzbvh",
+			New:  func() cli.Runner { return new(releaseRejectRun) }, Schema: "release-reject/1",
+			Output: releaseRejected{},
 		},
 		{
 			Path: "info", Group: "exchange", Help: "Show a bundle's versions and owners at a registry.",

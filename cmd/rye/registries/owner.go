@@ -2,7 +2,10 @@ package registries
 
 import (
 	"context"
+	"strconv"
+	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/lock/registry"
 )
@@ -23,6 +26,12 @@ type ownerRemoveRun struct{ ownerAddRun }
 
 type ownerTransferRun struct{ ownerAddRun }
 
+type ownerSetRun struct {
+	ownerListRun
+	Approvals   *int  `placeholder:"K" help:"Publish and change only what K other owners approve."`
+	TrustedOnly *bool `negatable:"" help:"For a bundle: only its pipelines may publish it."`
+}
+
 type ownersAnswer struct {
 	Registry string `json:"registry"`
 	registry.Space
@@ -32,6 +41,16 @@ type ownersAnswer struct {
 func (o ownersAnswer) Text(t *cli.Terminal) {
 	for _, owner := range o.Owners {
 		t.Printf("%s\n", owner)
+	}
+	if o.Approvals > 0 {
+		t.Note("what is published or changed needs the approval of other owners: %d", o.Approvals)
+	}
+	if len(o.TrustedOnly) > 0 {
+		t.Note("published by their pipelines only: %s", strings.Join(o.TrustedOnly, ", "))
+	}
+	if s := o.Staged; s != nil {
+		t.Note("nothing has changed yet: %s waits for %s, with rye release approve %s", s.Change,
+			fault.Count(int64(s.Needs), "approval"), s.ID)
 	}
 }
 
@@ -66,7 +85,28 @@ func (c *ownerTransferRun) Run(ctx context.Context, app *cli.App) (cli.Answer, e
 
 func (c *ownerAddRun) set(ctx context.Context, app *cli.App, action registry.OwnerAction) (cli.Answer, error) {
 	return c.do(ctx, app, true, func(s *registry.Session) (*registry.Space, error) {
-		return s.SetOwner(ctx, c.Name, registry.OwnerChange{Account: c.Account, Action: action})
+		return s.Change(ctx, c.Name, registry.Change{Owner: &registry.OwnerChange{Account: c.Account, Action: action}})
+	})
+}
+
+// Run implements cli.Runner.
+func (c *ownerSetRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	settings := &registry.Settings{Approvals: c.Approvals}
+	space, _, bundle := strings.Cut(c.Name, "/")
+	switch {
+	case c.Approvals == nil && c.TrustedOnly == nil:
+		return nil, fault.New(fault.Validation, "nothing to set").Try(app.With("--approvals", "1"))
+	case c.Approvals != nil && bundle:
+		return nil, fault.New(fault.Validation, "--approvals is for a namespace: %q is a bundle", c.Name).
+			Try(fault.Command("rye owner set", space, "--approvals", strconv.Itoa(*c.Approvals)))
+	case c.TrustedOnly != nil && !bundle:
+		return nil, fault.New(fault.Validation, "--trusted-only is for a bundle: %q is a namespace", c.Name).
+			Try("rye owner publisher list " + fault.Quote(c.Name+"/NAME"))
+	case bundle:
+		settings.TrustedOnly = map[string]bool{c.Name: *c.TrustedOnly}
+	}
+	return c.do(ctx, app, true, func(s *registry.Session) (*registry.Space, error) {
+		return s.Change(ctx, space, registry.Change{Settings: settings})
 	})
 }
 

@@ -18,7 +18,9 @@ import (
 type publishRun struct {
 	Bundle string `arg:"" optional:"" complete:"bundle|path" help:"Bundle or archive; default: the project's bundle."`
 	registryFlag
-	DryRun bool `help:"Show what would be published; send nothing."`
+	DryRun  bool   `help:"Show what would be published; send nothing."`
+	Stage   bool   `help:"Let it wait for the approval of owners."`
+	Release string `placeholder:"ID" help:"With --stage: release it together with what is staged."`
 }
 
 // published is a version that the registry has.
@@ -27,11 +29,28 @@ type published struct {
 	DryRun   bool   `json:"dry_run"`
 	Files    int    `json:"files"`
 	registry.Published
+	Secrets  int              `json:"secrets"` // how many things in it look like secrets
+	Compared *compared        `json:"compared,omitempty"`
+	Staged   *registry.Staged `json:"staged,omitempty"`
+}
+
+// compared says what has changed since the version before.
+type compared struct {
+	Version string `json:"version"`
+	Summary string `json:"summary"`
+	Least   string `json:"least"` // the lowest version that the changes allow
+	Early   bool   `json:"early"` // this one is lower
 }
 
 // Text implements cli.Answer.
 func (p published) Text(t *cli.Terminal) {
 	if p.DryRun {
+		return
+	}
+	if p.Staged != nil {
+		t.Printf("%s\n", p.Staged.ID)
+		t.Note("%s@%s is staged at %s: it needs %s, with rye release approve %s", p.Bundle, p.Version, p.Registry,
+			fault.Count(int64(p.Staged.Needs), "approval"), p.Staged.ID)
 		return
 	}
 	t.Printf("%s@%s\n", p.Bundle, p.Version)
@@ -40,6 +59,9 @@ func (p published) Text(t *cli.Terminal) {
 
 // Run implements cli.Runner.
 func (c *publishRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if c.Release != "" && !c.Stage {
+		return nil, fault.New(fault.Validation, "--release is for what is staged").Try(app.With("--stage"))
+	}
 	workspace, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
@@ -65,24 +87,36 @@ func (c *publishRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) 
 	if err := writeArchive(ctx, app, found, file); err != nil {
 		return nil, err
 	}
-	answer, err := c.check(ctx, app, found, file)
+	answer, err := c.preview(ctx, app, found, file)
 	if err != nil {
 		return nil, err
 	}
 	if c.DryRun {
 		return *answer, nil
 	}
-	session, err := open(ctx, app, answer.Registry, true)
+	session, err := openFor(ctx, app, answer.Registry, answer.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	if err := app.Confirm(ctx, "publish "+answer.Bundle+"@"+answer.Version+" at "+answer.Registry+
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	verb := "publish "
+	if c.Stage {
+		verb = "stage "
+	}
+	if err := app.Confirm(ctx, verb+answer.Bundle+"@"+answer.Version+" at "+answer.Registry+
 		"? A version never changes."); err != nil {
 		return nil, err
 	}
 	progress := app.Progress("sending", answer.Size)
 	defer progress.Done()
-	version, err := session.Publish(ctx, counting{file, progress}, answer.Size)
+	body := counting{file, progress}
+	if c.Stage {
+		answer.Staged, err = session.Stage(ctx, c.Release, body, answer.Size)
+		return *answer, err
+	}
+	version, err := session.Publish(ctx, body, answer.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -123,55 +157,74 @@ func writeArchive(ctx context.Context, app *cli.App, found *find.Found, file *os
 		signs.SignerKeys(app, found.Bundle.Signatures)...))
 }
 
-// check verifies the archive as the registry will, and shows what would be published.
-func (c *publishRun) check(ctx context.Context, app *cli.App, found *find.Found, file *os.File) (*published, error) {
-	digest, size, err := digestOf(file)
-	if err != nil {
+// preview verifies the archive as the registry will, and shows what would be published.
+func (c *publishRun) preview(ctx context.Context, app *cli.App, found *find.Found, file *os.File) (*published, error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
 	head, err := archive.ReadHead(ctx, file)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	options := bundle.VerifyOptions{Threshold: 1, Now: app.Clock()}
-	for _, k := range head.Keys {
-		options.Signers = append(options.Signers, k.Public)
-	}
-	if len(options.Signers) == 0 {
-		return nil, fault.New(fault.Unsigned,
-			"%q carries no key of a signer, and a registry takes signed bundles alone", head.List.Name).
-			Try(fault.Command("rye bundle create", head.List.BundleID))
-	}
-	if options.Below, options.Needs, err = found.Below(ctx); err != nil {
-		return nil, err
-	}
-	report, err := bundle.Verify(ctx, bundle.InArchive(file), options)
+	at, err := c.at(app, head.List.BundleID)
 	if err != nil {
 		return nil, err
 	}
-	if !report.OK() {
-		return nil, report.Fault()
+	session, err := open(ctx, app, at, false)
+	if err != nil {
+		return nil, err
+	}
+	if found.Where == find.InArchive {
+		found.Archive = file // what was named has been read
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	at, err := c.at(app, report.BundleID)
+	below, needs, err := found.Below(ctx)
 	if err != nil {
 		return nil, err
 	}
-	answer := &published{Registry: at, DryRun: c.DryRun, Files: len(head.Files), Published: registry.Published{
-		Bundle: report.BundleID, Version: report.Version, Manifest: report.ID, Archive: digest, Size: size,
-		License: report.License, About: report.Description}}
-	for _, signer := range report.Manifest.Signers {
-		answer.Signers = append(answer.Signers, signer.Key.Fingerprint().String())
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
 	}
-	t := app.Term
-	t.Note("%s@%s: %s, %s, licence %s", answer.Bundle, answer.Version, fault.Count(int64(answer.Files), "file"),
-		cli.ByteSize(float64(size)), orNone(answer.License))
-	t.Note("registry %s, archive %s, signed by %s", at, digest.Short(), fault.Count(int64(len(answer.Signers)), "key"))
-	t.Note("consumers need a policy line: %s: {keys: [NAME]}", namesOf(answer.Bundle))
+	seen, err := session.Preview(ctx, file, below, bundle.VerifyOptions{Now: app.Clock(), Needs: needs})
+	if err != nil {
+		return nil, err
+	}
+	answer := &published{Registry: at, DryRun: c.DryRun, Files: seen.Files, Published: seen.Published,
+		Secrets: len(seen.Secrets)}
+	if seen.Changes != nil {
+		answer.Compared = &compared{seen.Last, seen.Changes.Summary, seen.Least, seen.Early()}
+	}
+	answer.show(app.Term, seen)
 	return answer, nil
 }
+
+// show says what would be published.
+func (p *published) show(t *cli.Terminal, seen *registry.Preview) {
+	t.Note("%s@%s: %s, %s, licence %s", p.Bundle, p.Version, fault.Count(int64(p.Files), "file"),
+		cli.ByteSize(float64(p.Size)), orNone(p.License))
+	t.Note("registry %s, archive %s, signed by %s", p.Registry, p.Archive.Short(),
+		fault.Count(int64(len(p.Signers)), "key"))
+	t.Note("consumers need a policy line: %s: {keys: [NAME]}", namesOf(p.Bundle))
+	for i, found := range seen.Secrets {
+		if i == maxSecrets {
+			t.Warn("and %d more", len(seen.Secrets)-i)
+			break
+		}
+		t.Warn("this looks like a secret: %s:%d: %s %s", found.Path, found.Line, found.Rule, found.Excerpt)
+	}
+	if p.Compared == nil {
+		return
+	}
+	t.Note("since %s: %s", p.Compared.Version, p.Compared.Summary)
+	for _, item := range seen.Changes.Items {
+		t.Note("  %s  %s %s", item.Class, item.Change, item.Ref)
+	}
+	if p.Compared.Early {
+		t.Warn("the changes allow %s at the earliest, and this is %s", p.Compared.Least, p.Version)
+	}
+}
+
+// maxSecrets is how many findings are shown.
+const maxSecrets = 10

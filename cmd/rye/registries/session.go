@@ -2,9 +2,11 @@ package registries
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -106,6 +108,69 @@ func open(ctx context.Context, app *cli.App, at string, need bool) (*registry.Se
 			Try("rye login " + fault.Quote(at))
 	}
 	return session, err
+}
+
+// pipelineToken holds the token of a pipeline's run, as GitLab gives it.
+const pipelineToken = "RYE_ID_TOKEN"
+
+// openFor returns a session that may publish a bundle: in a pipeline whose run has a token of its own, by that.
+func openFor(ctx context.Context, app *cli.App, at, bundle string) (*registry.Session, error) {
+	if app.Env(tokenVariable) != "" || app.Env(pipelineToken) == "" && app.Env(actionsURL) == "" {
+		return open(ctx, app, at, true)
+	}
+	session, err := open(ctx, app, at, false)
+	if err != nil {
+		return nil, err
+	}
+	token := app.Env(pipelineToken)
+	if token == "" {
+		if token, err = actionsToken(ctx, app, session); err != nil {
+			return nil, err
+		}
+	}
+	got, err := session.Exchange(ctx, registry.Exchange{Bundle: bundle, Token: token})
+	if err != nil {
+		return nil, err
+	}
+	app.Term.Note("as a run of %s, until %s", got.Label, got.Expires.Format(time.TimeOnly))
+	return session, nil
+}
+
+// Variables with which GitHub Actions lets a run ask for a token.
+const (
+	actionsURL     = "ACTIONS_ID_TOKEN_REQUEST_URL"
+	actionsRequest = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
+)
+
+// actionsToken asks GitHub Actions for a token of this run that counts at the registry alone.
+func actionsToken(ctx context.Context, app *cli.App, session *registry.Session) (string, error) {
+	at, err := url.Parse(app.Env(actionsURL))
+	if err != nil {
+		return "", fault.New(fault.Config, "%s is not an address", actionsURL).From(err)
+	}
+	query := at.Query()
+	query.Set("audience", originOf(session.URL))
+	at.RawQuery = query.Encode()
+	status, text, err := session.Client.Send(ctx, web.Request{Method: "GET", Address: at.String(),
+		Token: app.Env(actionsRequest)}, 64<<10)
+	if err != nil {
+		return "", err
+	}
+	var answer struct{ Value string }
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Value == "" {
+		return "", fault.New(fault.Unavailable, "the pipeline gives no token (HTTP %d)", status).On("status", status).
+			Because("a job of GitHub Actions needs the permission id-token: write")
+	}
+	return answer.Value, nil
+}
+
+// originOf returns the scheme and the host of a registry's address: what a token must be for to count there alone.
+func originOf(at string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		return at
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 var errNoVersion = errors.New("expected ID@VERSION")

@@ -1,11 +1,13 @@
 package registries
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/registry"
 	"github.com/rye-build/rye/exec/registry/blobs"
 	"github.com/rye-build/rye/exec/registry/blobs/s3"
+	"github.com/rye-build/rye/exec/registry/pipeline"
 	"github.com/rye-build/rye/exec/registry/rows"
 	"github.com/rye-build/rye/exec/registry/rows/postgres"
 	"github.com/rye-build/rye/exec/registry/witness"
@@ -43,13 +46,17 @@ type data struct {
 	dir   string
 	rows  rows.Store
 	files blobs.Store
+
+	issuers *pipeline.Issuers // nil: there are none
 }
 
 // Close closes the stores.
 func (d *data) Close() error { return d.rows.Close() }
 
+// A config is the content of config.json. The first start writes its name.
 type config struct {
-	Name string `json:"name"`
+	Name    string            `json:"name"`
+	Issuers []pipeline.Issuer `json:"issuers,omitempty"` // whose tokens let pipelines publish
 }
 
 // open opens the data directory, and makes it at the first start.
@@ -59,7 +66,7 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 		return nil, setting.Err
 	}
 	d := &data{dir: setting.Value}
-	name, err := f.name(ctx, d.dir)
+	config, err := f.config(ctx, d.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +75,9 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 			return nil, err
 		}
 	}
-	options := registry.Options{Name: name, Now: app.Now, TempDir: filepath.Join(d.dir, "tmp"),
-		Below: []*ai.Space{find.LibrarySpace()}, Warn: func(err error) { app.Term.Warn("%v", err) }}
+	options := registry.Options{Name: config.Name, Now: app.Now, TempDir: filepath.Join(d.dir, "tmp"),
+		Below: []*ai.Space{find.LibrarySpace()}, TXT: net.DefaultResolver.LookupTXT,
+		Warn: func(err error) { app.Term.Warn("%v", err) }}
 	for _, k := range []struct {
 		name string
 		to   *key.Private
@@ -84,6 +92,12 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 	options.Rows, options.Blobs = d.rows, d.files
 	if options.Witness, err = witnesses(d.dir, &options); err != nil {
 		return nil, errors.Join(err, d.Close())
+	}
+	if d.issuers, err = issuers(config.Name, config.Issuers, &options); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if d.issuers != nil {
+		options.Issuers = d.issuers
 	}
 	if d.Registry, err = registry.Open(ctx, options); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -130,45 +144,48 @@ func witnesses(dir string, o *registry.Options) (registry.Witness, error) {
 	return &witness.Client{Policy: policy, Log: log, Web: web.New(web.Options{}), Warn: o.Warn}, nil
 }
 
-// name returns the registry's name, which its first start has set.
-func (f *dataFlags) name(ctx context.Context, dir string) (string, error) {
+// config returns the registry's configuration. Its first start has set the name.
+func (f *dataFlags) config(ctx context.Context, dir string) (*config, error) {
 	path := filepath.Join(dir, "config.json")
 	text, err := osfile.ReadIfThere("the configuration", path, 64<<10)
 	if err == nil {
-		var known config
-		if err := json.Unmarshal(text, &known); err != nil {
-			return "", fault.New(fault.Config, "%q is not a configuration: %v", path, err).From(err)
+		known := new(config)
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(known); err != nil {
+			return nil, fault.New(fault.Config, "%q is not a configuration: %v", path, err).From(err)
 		}
 		if f.Name != "" && f.Name != known.Name {
-			return "", fault.New(fault.Conflict, "the registry in %q is named %q: a registry keeps its name", dir,
+			return nil, fault.New(fault.Conflict, "the registry in %q is named %q: a registry keeps its name", dir,
 				known.Name)
 		}
-		return known.Name, nil
+		return known, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+		return nil, err
 	}
 	if f.Name == "" {
-		return "", fault.New(fault.Validation, "there is no registry in %q yet: a new one needs a name", dir).
+		return nil, fault.New(fault.Validation, "there is no registry in %q yet: a new one needs a name", dir).
 			Because("it stands in the names of its indexes and its log, and never changes").
 			Try("ryed registry serve --data " + fault.Quote(dir) + " --name registry.example.com")
 	}
 	if err := client.CheckName(f.Name); err != nil {
-		return "", fault.New(fault.Validation, "--name: %v", err).From(err)
+		return nil, fault.New(fault.Validation, "--name: %v", err).From(err)
 	}
-	text, err = json.Marshal(config{f.Name})
+	made := &config{Name: f.Name}
+	text, err = json.Marshal(made)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
+		return nil, err
 	}
 	unlock, err := osfile.LockFile(ctx, path+".lock")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer unlock()
-	return f.Name, osfile.WriteFile(path, 0o600, false, osfile.BytesOf(append(text, '\n')))
+	return made, osfile.WriteFile(path, 0o600, false, osfile.BytesOf(append(text, '\n')))
 }
 
 // keyIn reads a private key, or makes one.

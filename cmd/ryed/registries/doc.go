@@ -6,7 +6,7 @@
 //
 // # The data directory
 //
-//	config.json        the registry's name
+//	config.json        {"name": the registry's name, "issuers": [{"url", "shape": github or gitlab}] of pipelines}
 //	witnesses.policy   optional: who must cosign each checkpoint (package manifest/tlog), with addresses
 //	keys/              the private keys of the log and of the indexes (PEM, 0600)
 //	rows/              everything that changes (package exec/registry/rows)

@@ -3,6 +3,7 @@ package registries
 import (
 	"context"
 	"crypto/tls"
+	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -52,7 +53,14 @@ func (c *serveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	(&door.Door{Registry: data.Registry, Blobs: data.files, Warn: options.Warn}).Register(server)
+	origin := "https://" + data.Name()
+	if !options.Proxied && options.Certificate == nil {
+		origin = strings.TrimSuffix(server.URL(""), "/")
+		if data.issuers != nil {
+			data.issuers.Audience = append(data.issuers.Audience, origin)
+		}
+	}
+	(&door.Door{Registry: data.Registry, Blobs: data.files, Origin: origin, Warn: options.Warn}).Register(server)
 	at := listening{server.URL(""), data.Name(), data.Log().String(), data.KeyOf().String()}
 	if err := announce(app, at); err != nil {
 		server.Close()

@@ -2,13 +2,23 @@
 // shows the answer. It decides nothing.
 //
 //	GET  /registry.yaml /index/… /archives/… /proofs/… /documents/… /log/…   the static files (package lock/registry)
+//	GET  /.well-known/ai-catalog.json    the newest versions, as an AI catalogue (level Discoverable)
 //	POST /v1/publish                     an archive; the answer is the published version
 //	POST /v1/withdraw                    {bundle, version, unpublish}
 //	GET  /v1/bundles/ID                  the versions of a bundle
 //	GET  /v1/search?q=WORDS              bundles whose id or description has all words
 //	GET  /v1/spaces/NAME                 a namespace and its owners
 //	POST /v1/spaces/NAME                 claims it
-//	POST /v1/spaces/NAME/owners          {account, action}: add, remove or transfer
+//	POST /v1/spaces/NAME/changes         {owner} or {settings}: changes it, or stages the change
+//	GET  /v1/publishers/ID               the pipelines that may publish a bundle
+//	POST /v1/publishers/ID               {add} or {remove}: binds one, or ends a binding
+//	POST /v1/exchange                    {bundle, token}: a token of the registry for the token of a pipeline's run
+//	POST /v1/staged[/ID]                 an archive that waits for approval, alone or with what waits
+//	GET  /v1/staged[/ID]                 what waits
+//	GET  /v1/staged/ID/archives/HEX      an archive of it
+//	POST /v1/staged/ID/approve           {digest}: approves what has this digest
+//	POST /v1/staged/ID/cosign            an archive of the same manifest with more signatures
+//	DELETE /v1/staged/ID                 ends it
 //	GET  /v1/whoami                      the account and the token of the caller
 //	GET  /v1/tokens                      the tokens of the account
 //	DELETE /v1/tokens/ID                 ends one

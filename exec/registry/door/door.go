@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec/registry"
@@ -22,7 +23,10 @@ import (
 type Door struct {
 	Registry *registry.Registry
 	Blobs    blobs.Store
+	Origin   string // by which clients reach the registry: https://HOST
 	Warn     func(error)
+
+	catalog catalog
 }
 
 // maxBody is the most bytes of a request that isn't an archive.
@@ -35,19 +39,31 @@ func (d *Door) Register(s *serve.Server) {
 		s.Open("GET "+pattern, http.HandlerFunc(d.public))
 	}
 	for pattern, route := range map[string]func(*registry.Caller, *http.Request) (any, error){
-		"POST /v1/publish":              d.publish,
-		"POST /v1/withdraw":             d.withdraw,
-		"GET /v1/bundles/{id...}":       d.bundle,
-		"GET /v1/search":                d.search,
-		"GET /v1/spaces/{name}":         d.space,
-		"POST /v1/spaces/{name}":        d.claim,
-		"POST /v1/spaces/{name}/owners": d.owners,
-		"GET /v1/whoami":                d.whoami,
-		"GET /v1/tokens":                d.tokens,
-		"DELETE /v1/tokens/{id}":        d.removeToken,
+		"POST /v1/publish":               d.publish,
+		"POST /v1/withdraw":              d.withdraw,
+		"GET /v1/bundles/{id...}":        d.bundle,
+		"GET /v1/search":                 d.search,
+		"GET /v1/spaces/{name}":          d.space,
+		"POST /v1/spaces/{name}":         d.claim,
+		"POST /v1/spaces/{name}/changes": d.change,
+		"GET /v1/publishers/{id...}":     d.publishers,
+		"POST /v1/publishers/{id...}":    d.publisher,
+		"POST /v1/exchange":              d.exchange,
+		"POST /v1/staged":                d.stage,
+		"POST /v1/staged/{id}":           d.stage,
+		"GET /v1/staged":                 d.staged,
+		"GET /v1/staged/{id}":            d.oneStaged,
+		"POST /v1/staged/{id}/approve":   d.approve,
+		"POST /v1/staged/{id}/cosign":    d.cosign,
+		"DELETE /v1/staged/{id}":         d.reject,
+		"GET /v1/whoami":                 d.whoami,
+		"GET /v1/tokens":                 d.tokens,
+		"DELETE /v1/tokens/{id}":         d.removeToken,
 	} {
 		s.Open(pattern, d.api(route))
 	}
+	s.Open("GET /.well-known/ai-catalog.json", http.HandlerFunc(d.aiCatalog))
+	s.Open("GET /v1/staged/{id}/archives/{archive}", http.HandlerFunc(d.stagedArchive))
 }
 
 // public serves the static files.
@@ -129,7 +145,7 @@ func (d *Door) caller(r *http.Request) (*registry.Caller, error) {
 // statuses are the HTTP statuses of codes. Others are the server's own faults.
 var statuses = map[fault.Code]int{
 	fault.AuthRequired: http.StatusUnauthorized, fault.AuthFailed: http.StatusUnauthorized,
-	fault.Denied: http.StatusForbidden, fault.Policy: http.StatusForbidden,
+	fault.Denied: http.StatusForbidden, fault.Policy: http.StatusForbidden, fault.Approval: http.StatusForbidden,
 	fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
 	fault.Limit: http.StatusRequestEntityTooLarge, fault.Validation: http.StatusBadRequest,
 	fault.Parsing: http.StatusUnprocessableEntity, fault.Unsigned: http.StatusUnprocessableEntity,
@@ -204,12 +220,98 @@ func (d *Door) claim(by *registry.Caller, r *http.Request) (any, error) {
 	return d.Registry.Claim(r.Context(), by, r.PathValue("name"))
 }
 
-func (d *Door) owners(by *registry.Caller, r *http.Request) (any, error) {
-	var request client.OwnerChange
+func (d *Door) change(by *registry.Caller, r *http.Request) (any, error) {
+	var request client.Change
 	if err := read(r, &request); err != nil {
 		return nil, err
 	}
-	return d.Registry.SetOwner(r.Context(), by, r.PathValue("name"), request)
+	return d.Registry.Change(r.Context(), by, r.PathValue("name"), request)
+}
+
+func (d *Door) publishers(by *registry.Caller, r *http.Request) (any, error) {
+	all, err := d.Registry.Publishers(r.Context(), by, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"publishers": all}, nil
+}
+
+func (d *Door) publisher(by *registry.Caller, r *http.Request) (any, error) {
+	var request client.PublisherChange
+	if err := read(r, &request); err != nil {
+		return nil, err
+	}
+	return d.Registry.SetPublisher(r.Context(), by, r.PathValue("id"), request)
+}
+
+func (d *Door) exchange(_ *registry.Caller, r *http.Request) (any, error) {
+	var request client.Exchange
+	if err := read(r, &request); err != nil {
+		return nil, err
+	}
+	secret, token, err := d.Registry.Trust(r.Context(), request)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"secret": secret, "token": token}, nil
+}
+
+func (d *Door) stage(by *registry.Caller, r *http.Request) (any, error) {
+	return d.Registry.Stage(r.Context(), by, r.PathValue("id"), r.Body)
+}
+
+func (d *Door) staged(by *registry.Caller, r *http.Request) (any, error) {
+	all, err := d.Registry.AllStaged(r.Context(), by)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"staged": all}, nil
+}
+
+func (d *Door) oneStaged(by *registry.Caller, r *http.Request) (any, error) {
+	return d.Registry.Staged(r.Context(), by, r.PathValue("id"))
+}
+
+func (d *Door) approve(by *registry.Caller, r *http.Request) (any, error) {
+	var request client.Answer
+	if err := read(r, &request); err != nil {
+		return nil, err
+	}
+	return d.Registry.Approve(r.Context(), by, r.PathValue("id"), request.Digest)
+}
+
+func (d *Door) cosign(by *registry.Caller, r *http.Request) (any, error) {
+	return d.Registry.Cosign(r.Context(), by, r.PathValue("id"), r.Body)
+}
+
+func (d *Door) reject(by *registry.Caller, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	return map[string]any{"rejected": id}, d.Registry.Reject(r.Context(), by, id)
+}
+
+// stagedArchive shows an archive to those who may approve it.
+func (d *Door) stagedArchive(w http.ResponseWriter, r *http.Request) {
+	file, err := func() (*blobs.File, error) {
+		caller, err := d.caller(r)
+		if err != nil {
+			return nil, err
+		}
+		digest, err := cas.ParseDigest("blake3:" + r.PathValue("archive"))
+		if err != nil {
+			return nil, fault.New(fault.NotFound, "there is no such archive").From(err)
+		}
+		return d.Registry.StagedArchive(r.Context(), caller, r.PathValue("id"), digest)
+	}()
+	if err != nil {
+		d.fail(w, err)
+		return
+	}
+	defer file.Close()
+	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", file.Modified, file)
 }
 
 var errNoToken error = fault.New(fault.AuthRequired, "the request has no token").Try("rye login")

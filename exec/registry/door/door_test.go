@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/exec/registry"
 	"github.com/rye-build/rye/exec/registry/blobs"
 	"github.com/rye-build/rye/exec/registry/door"
@@ -59,7 +60,8 @@ func newSite(t testing.TB) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	(&door.Door{Registry: s.Registry, Blobs: s.files, Warn: func(err error) {
+	origin := strings.TrimSuffix(server.URL(""), "/")
+	(&door.Door{Registry: s.Registry, Blobs: s.files, Origin: origin, Warn: func(err error) {
 		s.warns = append(s.warns, err.Error())
 	}}).Register(server)
 	running, stop := context.WithCancel(context.Background())
@@ -157,7 +159,8 @@ func TestSession(t *testing.T) {
 	wants(t, err, fault.Denied, "doesn't own")
 	_, err = publish(ada, b[:100])
 	wants(t, err, fault.CodeOf(err), "corrupt archive")
-	space, err = ada.SetOwner(ctx, "acme", client.OwnerChange{Account: "eve", Action: client.AddOwner})
+	add := &client.OwnerChange{Account: "eve", Action: client.AddOwner}
+	space, err = ada.Change(ctx, "acme", client.Change{Owner: add})
 	if err != nil || len(space.Owners) != 2 {
 		t.Errorf("%+v, %v", space, err)
 	}
@@ -301,7 +304,7 @@ func TestBadRequests(t *testing.T) {
 		"no JSON":         {"/v1/withdraw", "Bearer " + ada.Token, "{", 400},
 		"unknown members": {"/v1/withdraw", "Bearer " + ada.Token, `{"all":true}`, 400},
 		"too much":        {"/v1/withdraw", "Bearer " + ada.Token, `{"bundle":"` + strings.Repeat("x", 70_000), 400},
-		"no owner":        {"/v1/spaces/acme/owners", "Bearer " + ada.Token, `[`, 400},
+		"no owner":        {"/v1/spaces/acme/changes", "Bearer " + ada.Token, `[`, 400},
 		"a guessed token": {"/v1/withdraw", "Bearer ryer_AAAA", `{}`, 401},
 		"another scheme":  {"/v1/withdraw", "Basic x", `{}`, 401},
 		"no token":        {"/v1/withdraw", "", `{"bundle":"acme/base","version":"1.0.0"}`, 401},
@@ -348,5 +351,160 @@ func TestBadRequests(t *testing.T) {
 	}
 	if _, err := (&client.Session{URL: "ftp://x", Client: web.New(web.Options{})}).WhoAmI(t.Context()); err == nil {
 		t.Error("an address of another scheme was asked")
+	}
+}
+
+// TestCatalog: clients of other programs see the newest version of each bundle that isn't withdrawn, as soon as it is
+// there.
+func TestCatalog(t *testing.T) {
+	s := newSite(t)
+	ada := s.session("ada")
+	read := func() (found []string) {
+		t.Helper()
+		answer, err := http.Get(s.url + "/.well-known/ai-catalog.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var document struct {
+			SpecVersion string
+			Host        struct{ DisplayName string }
+			Entries     []struct{ Identifier, Type, URL, Version, DisplayName, Description string }
+		}
+		if err := json.NewDecoder(answer.Body).Decode(&document); err != nil || document.SpecVersion != "1.0" ||
+			document.Host.DisplayName == "" || answer.Header.Get("Content-Type") != "application/ai-catalog+json" {
+			t.Fatalf("%+v, %v, %v", document, answer.Header, err)
+		}
+		for _, e := range document.Entries {
+			if e.Type != format.BundleType || e.Description != "Greets people." || e.DisplayName == "" {
+				t.Errorf("%+v", e)
+			}
+			archive, err := http.Get(e.URL)
+			if err != nil || archive.StatusCode != http.StatusOK {
+				t.Errorf("%s: %v", e.URL, err)
+			} else {
+				archive.Body.Close()
+			}
+			found = append(found, e.Identifier+"@"+e.Version)
+		}
+		return found
+	}
+	if got := read(); len(got) != 0 {
+		t.Error(got)
+	}
+	if _, err := ada.Claim(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	publish := func(id, version string) {
+		t.Helper()
+		b := s.archive(id, version)
+		if _, err := ada.Publish(t.Context(), bytes.NewReader(b), int64(len(b))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("acme/base", "1.0.0")
+	publish("acme/tools/x", "1.0.0")
+	publish("acme/base", "1.1.0")
+	if got := strings.Join(read(), " "); !strings.HasSuffix(got, ":bundle:acme:tools:x@1.0.0") ||
+		!strings.Contains(got, ":bundle:acme:base@1.1.0 ") {
+		t.Error(got)
+	}
+	if _, err := ada.Withdraw(t.Context(), client.Withdrawal{Bundle: "acme/base", Version: "1.1.0"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(read(), " "); !strings.Contains(got, ":bundle:acme:base@1.0.0 ") {
+		t.Error(got)
+	}
+}
+
+// TestStaging: what waits for approval goes through the door as it is, and no one else sees it.
+func TestStaging(t *testing.T) {
+	s := newSite(t)
+	ctx := t.Context()
+	ada, grace, eve := s.session("ada"), s.session("grace"), s.session("eve")
+	if _, err := ada.Claim(ctx, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	one := 1
+	for _, change := range []client.Change{
+		{Owner: &client.OwnerChange{Account: "grace", Action: client.AddOwner}},
+		{Settings: &client.Settings{Approvals: &one, TrustedOnly: map[string]bool{"acme/ci": true}}},
+	} {
+		if _, err := ada.Change(ctx, "acme", change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	space, err := ada.Space(ctx, "acme")
+	if err != nil || space.Approvals != 1 || len(space.TrustedOnly) != 1 {
+		t.Errorf("%+v, %v", space, err)
+	}
+	b := s.archive("acme/base", "1.0.0")
+	staged, err := ada.Stage(ctx, "", bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := staged.Shown(); err != nil || shown != staged.Digest {
+		t.Errorf("%s, not %s, %v", shown, staged.Digest, err)
+	}
+	for _, c := range []struct {
+		by   *client.Session
+		want int
+	}{{ada, 1}, {grace, 1}, {eve, 0}} {
+		if all, err := c.by.AllStaged(ctx); err != nil || len(all) != c.want {
+			t.Errorf("%v, %v, want %d", all, err, c.want)
+		}
+	}
+	if _, err := eve.Staged(ctx, staged.ID); fault.CodeOf(err) != fault.NotFound {
+		t.Error(err)
+	}
+	if _, err := eve.StagedArchive(ctx, staged.ID, &staged.Versions[0]); err == nil {
+		t.Error("a stranger reads the archive")
+	}
+	if _, err := s.session("").AllStaged(ctx); fault.CodeOf(err) != fault.AuthRequired {
+		t.Error(err)
+	}
+	archive, err := grace.StagedArchive(ctx, staged.ID, &staged.Versions[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(archive)
+	archive.Close()
+	if err != nil || !bytes.Equal(got, b) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	for _, way := range []string{"/staged/", "/v1/staged/" + staged.ID + "/archives/none"} {
+		hex := strings.TrimPrefix(staged.Versions[0].Archive.String(), "blake3:")
+		answer, err := http.Get(s.url + way + hex + ".tar.zst")
+		if err != nil || answer.StatusCode == http.StatusOK {
+			t.Errorf("%s: %v, %v", way, answer, err)
+		}
+	}
+	if _, err := grace.Cosign(ctx, staged.ID, bytes.NewReader(b), int64(len(b))); err != nil {
+		t.Errorf("the same signatures: %v", err)
+	}
+	if done, err := grace.Approve(ctx, staged.ID, staged.Digest); err != nil || !done.Done {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	changed, err := ada.SetPublisher(ctx, "acme/ci", client.PublisherChange{Add: &client.Binding{Bundle: "acme/ci",
+		Issuer: "https://forge.example", Repository: "acme/ci", RepositoryID: "1", OwnerID: "2", Workflow: "ci.yml",
+		Ref: "refs/heads/main"}})
+	if err != nil || changed.Staged == nil {
+		t.Fatalf("%+v, %v", changed, err)
+	}
+	if shown, err := changed.Staged.Shown(); err != nil || shown != changed.Staged.Digest {
+		t.Errorf("%s, not %s, %v", shown, changed.Staged.Digest, err)
+	}
+	if _, err := grace.Approve(ctx, changed.Staged.ID, changed.Staged.Digest); err != nil {
+		t.Error(err)
+	}
+	if all, err := ada.Publishers(ctx, "acme/ci"); err != nil || len(all) != 1 || all[0].By != "ada" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := ada.Reject(ctx, staged.ID); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("what is released can't be rejected: %v", err)
+	}
+	_, err = eve.Exchange(ctx, client.Exchange{Bundle: "acme/ci", Token: "a.b.c"})
+	if fault.CodeOf(err) != fault.Denied {
+		t.Errorf("%v", err)
 	}
 }

@@ -1,0 +1,359 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/exec/registry/pipeline"
+	"github.com/rye-build/rye/exec/registry/rows"
+	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/tlog"
+)
+
+const (
+	// pendingTime is how long a binding waits for the first version of its bundle.
+	pendingTime = 30 * 24 * time.Hour
+	// runTime is how long the token of a run lives.
+	runTime = 15 * time.Minute
+	// maxBindings is how many bindings a bundle has.
+	maxBindings = 20
+)
+
+func publisherRow(b *client.Binding) string { return "publisher/" + b.Bundle + "@" + b.ID }
+
+// SetPublisher binds a pipeline to a bundle, or ends a binding. A bundle of a namespace that belongs to no one yet can
+// be bound, too: that reserves nothing, and is checked as a claim when the pipeline first publishes.
+func (r *Registry) SetPublisher(ctx context.Context, by *Caller, bundle string,
+	change client.PublisherChange) (*Changed, error) {
+	name := SpaceOf(bundle)
+	if err := by.may(ScopeOwner, name); err != nil {
+		return nil, err
+	}
+	if change.Add != nil {
+		change.Add.Bundle = bundle
+	}
+	space, err := r.Space(ctx, name)
+	if err == nil {
+		return r.Change(ctx, by, name, client.Change{Publisher: &change})
+	}
+	if fault.CodeOf(err) != fault.NotFound {
+		return nil, err
+	}
+	if err := r.prove(ctx, by.Account, name); err != nil {
+		return nil, err
+	}
+	err = r.change(ctx, func(in rows.Writer) error {
+		if space, err = get[Space](in, "space/"+name); err != nil || space != nil {
+			return fault.New(fault.Conflict, "the namespace %q was claimed meanwhile", name).From(err)
+		}
+		if err := r.free(in, by.Account, name); err != nil {
+			return err
+		}
+		return r.setPublisher(ctx, in, by.Account, name, change)
+	})
+	return &Changed{Space: &Space{Name: name, Owners: []string{}}}, err
+}
+
+// setPublisher changes the bindings of a bundle, and records it in the log.
+func (r *Registry) setPublisher(ctx context.Context, in rows.Writer, by, space string,
+	change client.PublisherChange) error {
+	binding, err := r.publisherChange(in, by, space, change)
+	if err != nil {
+		return err
+	}
+	if change.Add != nil {
+		err = put(in, publisherRow(binding), binding)
+	} else {
+		in.Delete(publisherRow(binding))
+		err = removeTokens(in, func(t *Token) bool { return t.Binding == binding.ID })
+	}
+	if err != nil {
+		return err
+	}
+	document, err := json.Marshal(struct {
+		Removed bool `json:"removed,omitempty"`
+		*client.Binding
+	}{change.Add == nil, binding})
+	if err != nil {
+		return err
+	}
+	digest := cas.Sum(document)
+	if err := r.o.Blobs.Replace(ctx, client.DocumentFile(digest), document); err != nil {
+		return err
+	}
+	_, err = r.appendEntry(in, &tlog.Entry{Kind: tlog.TrustedPublisher, Release: tlog.Release{Bundle: binding.Bundle},
+		Document: digest, By: by})
+	return err
+}
+
+// publisherChange returns the binding that a change makes or ends.
+func (r *Registry) publisherChange(in rows.Reader, by, space string, change client.PublisherChange) (*client.Binding,
+	error) {
+	if (change.Add == nil) == (change.Remove == "") {
+		return nil, fault.New(fault.Validation, "a publisher is added or removed")
+	}
+	if change.Add == nil {
+		return bindingOf(in, by, space, change.Remove)
+	}
+	b := *change.Add
+	if err := checkBinding(&b); err != nil {
+		return nil, err
+	}
+	if SpaceOf(b.Bundle) != space || b.Bundle == space {
+		return nil, fault.New(fault.Validation, "%q is no bundle of the namespace %q", b.Bundle, space)
+	}
+	others, err := bindings(in, b.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := versionsOf(in, b.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	b.By, b.Created, b.Pending = by, r.now(), nil
+	if len(versions) == 0 {
+		until := b.Created.Add(pendingTime)
+		b.Pending = &until
+	}
+	b.ID = cas.Sum([]byte(b.String() + " " + by)).Short()
+	others = slices.DeleteFunc(others, func(o *client.Binding) bool { return o.ID == b.ID })
+	if len(others) >= maxBindings {
+		return nil, fault.New(fault.Limit, "%q has %d publishers already", b.Bundle, len(others)).
+			Try("rye owner publisher list " + fault.Quote(b.Bundle))
+	}
+	return &b, nil
+}
+
+// bindingOf returns a binding of a namespace by its id. Where no one owns the namespace, only who made it may end it.
+func bindingOf(in rows.Reader, by, space, id string) (found *client.Binding, err error) {
+	owned, err := get[Space](in, "space/"+space)
+	if err != nil {
+		return nil, err
+	}
+	if err := each(in, "publisher/"+space+"/", func(_ string, b *client.Binding) (bool, error) {
+		if b.ID == id && (owned != nil || b.By == by) {
+			found = b
+		}
+		return found == nil, nil
+	}); err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return nil, fault.New(fault.NotFound, "there is no publisher %q", fault.Clip(id, 40)).On("id", id)
+	}
+	return found, nil
+}
+
+// checkBinding refuses a binding that says too little. Without an environment or a ref, anyone who may push a branch
+// would publish.
+func checkBinding(b *client.Binding) error {
+	for _, field := range []struct{ name, value string }{{"issuer", b.Issuer}, {"repository", b.Repository},
+		{"repository id", b.RepositoryID}, {"owner id", b.OwnerID}, {"workflow", b.Workflow}} {
+		if !plain(field.value) || field.value == "" {
+			return fault.New(fault.Validation, "the binding has no valid %s: %q", field.name,
+				fault.Clip(field.value, 100))
+		}
+	}
+	if !plain(b.Environment) || !plain(b.Ref) || portable.CheckID(b.Bundle) != nil {
+		return fault.New(fault.Validation, "the binding of %q is not valid", fault.Clip(b.Bundle, 100))
+	}
+	if (b.Environment == "") == (b.Ref == "") {
+		return fault.New(fault.Validation, "a binding names a protected environment or a ref").
+			Because("otherwise anyone who may push a branch to the repository would publish")
+	}
+	star := strings.IndexByte(b.Ref, '*')
+	if b.Ref != "" && (!strings.HasPrefix(b.Ref, "refs/heads/") && !strings.HasPrefix(b.Ref, "refs/tags/") ||
+		star >= 0 && star != len(b.Ref)-1) {
+		return fault.New(fault.Validation, "%q is not a ref: expected one such as refs/heads/main or refs/tags/v*",
+			b.Ref)
+	}
+	return nil
+}
+
+// plain reports whether a text can be shown and compared: short, printable, without spaces at its ends.
+func plain(text string) bool {
+	return len(text) <= 300 && strings.TrimSpace(text) == text &&
+		!strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+func bindings(in rows.Reader, bundle string) (all []*client.Binding, err error) {
+	err = each(in, "publisher/"+bundle+"@", func(_ string, b *client.Binding) (bool, error) {
+		all = append(all, b)
+		return true, nil
+	})
+	slices.SortFunc(all, func(a, b *client.Binding) int { return a.Created.Compare(b.Created) })
+	return all, err
+}
+
+// Publishers returns the bindings of a bundle, to owners of its namespace and to who made them.
+func (r *Registry) Publishers(ctx context.Context, by *Caller, bundle string) (all []*client.Binding, err error) {
+	if err := by.may(ScopeOwner, SpaceOf(bundle)); err != nil {
+		return nil, err
+	}
+	if portable.CheckID(bundle) != nil {
+		return nil, fault.New(fault.NotFound, "no bundle %q is published here", fault.Clip(bundle, 200))
+	}
+	err = r.o.Rows.View(ctx, func(in rows.Reader) error {
+		space, err := get[Space](in, "space/"+SpaceOf(bundle))
+		if err != nil {
+			return err
+		}
+		if all, err = bindings(in, bundle); err == nil && !space.owns(by.Account) {
+			all = slices.DeleteFunc(all, func(b *client.Binding) bool { return b.By != by.Account })
+		}
+		return err
+	})
+	return all, err
+}
+
+// admits reports whether a binding lets a run publish.
+func admits(b *client.Binding, run *pipeline.Run) bool {
+	if b.Issuer != run.Issuer || b.RepositoryID != run.RepositoryID || b.OwnerID != run.OwnerID ||
+		b.Workflow != run.Workflow {
+		return false
+	}
+	if b.Environment != "" {
+		return b.Environment == run.Environment
+	}
+	if start, any := strings.CutSuffix(b.Ref, "*"); any {
+		return strings.HasPrefix(run.Ref, start)
+	}
+	return b.Ref == run.Ref
+}
+
+// A usedToken is the row of a token that has been used, until it ends by itself.
+type usedToken struct {
+	Until time.Time `json:"until"`
+}
+
+// Trust gives the run of a pipeline a token for one bundle, if a binding lets it publish that. The run's own token
+// counts once.
+func (r *Registry) Trust(ctx context.Context, e client.Exchange) (secret string, made *Token, err error) {
+	if r.o.Issuers == nil {
+		return "", nil, fault.New(fault.Denied, "this registry believes no issuer of pipelines' tokens").
+			Because("its host names issuers in config.json")
+	}
+	run, err := r.o.Issuers.Identify(ctx, e.Token)
+	if err != nil {
+		return "", nil, err
+	}
+	if portable.CheckID(e.Bundle) != nil {
+		return "", nil, unbound(e.Bundle, run)
+	}
+	secret = newSecret(secretPrefix)
+	err = r.change(ctx, func(in rows.Writer) error {
+		now := r.now()
+		if err := r.use(in, run); err != nil {
+			return err
+		}
+		binding, err := r.bound(ctx, in, e.Bundle, run)
+		if err != nil {
+			return err
+		}
+		made = &Token{ID: cas.Sum([]byte(secret)).Short(), Account: binding.By, Label: binding.Repository,
+			Scopes: []Scope{ScopePublish, ScopeStage}, Names: []string{e.Bundle}, Created: now,
+			Expires: now.Add(runTime), Binding: binding.ID}
+		return put(in, rowOf(secret), made)
+	})
+	return secret, made, err
+}
+
+func unbound(bundle string, run *pipeline.Run) error {
+	return fault.New(fault.Denied, "no binding lets this run publish %q", fault.Clip(bundle, 200)).
+		On("bundle", bundle).
+		Because("it is "+run.Workflow+" of "+run.Repository+" (repository "+run.RepositoryID+", owner "+
+			run.OwnerID+") at "+run.Issuer, "for "+run.Ref+", in the environment "+orNone(run.Environment)).
+		Try("rye owner publisher list " + fault.Quote(bundle))
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// use refuses a token that was used before, and remembers it until it ends.
+func (r *Registry) use(in rows.Writer, run *pipeline.Run) error {
+	row := "used/" + hexOf(cas.Sum([]byte(run.Issuer+"\n"+run.Token)))
+	old, err := get[usedToken](in, row)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		return fault.New(fault.AuthFailed, "the pipeline's token was used before, and counts once").
+			Try("rye docs registry")
+	}
+	var ended []string
+	if err := each(in, "used/", func(name string, u *usedToken) (bool, error) {
+		if u.Until.Before(r.o.Now()) {
+			ended = append(ended, name)
+		}
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	for _, name := range ended {
+		in.Delete("used/" + name)
+	}
+	return put(in, row, usedToken{run.Expires.Add(time.Hour)})
+}
+
+// bound returns the binding that lets a run publish a bundle. One that was waiting for its first version is claimed
+// now, as its maker would.
+func (r *Registry) bound(ctx context.Context, in rows.Writer, bundle string, run *pipeline.Run) (*client.Binding,
+	error) {
+	all, err := bindings(in, bundle)
+	if err != nil {
+		return nil, err
+	}
+	space, err := get[Space](in, "space/"+SpaceOf(bundle))
+	if err != nil {
+		return nil, err
+	}
+	versions, err := versionsOf(in, bundle)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range all {
+		waits := b.Pending != nil && len(versions) == 0
+		if !admits(b, run) || waits && !r.o.Now().Before(*b.Pending) {
+			continue
+		}
+		account, err := get[Account](in, "account/"+b.By)
+		if err != nil {
+			return nil, err
+		}
+		if account == nil || account.Disabled || space != nil && !space.owns(b.By) {
+			continue // it has ended with the ownership of who made it
+		}
+		if space == nil {
+			err = r.claimFor(ctx, in, b)
+		}
+		if err == nil && b.Pending != nil && !waits {
+			b.Pending = nil
+			err = put(in, publisherRow(b), b)
+		}
+		return b, err
+	}
+	return nil, unbound(bundle, run)
+}
+
+// claimFor claims the namespace of a bundle for who has bound it.
+func (r *Registry) claimFor(ctx context.Context, in rows.Writer, b *client.Binding) error {
+	name := SpaceOf(b.Bundle)
+	if err := r.free(in, b.By, name); err != nil {
+		return err
+	}
+	space := &Space{Name: name, Owners: []string{b.By}, Claimed: r.now()}
+	if err := put(in, "space/"+name, space); err != nil {
+		return err
+	}
+	return r.appendOwner(ctx, in, b.By, space)
+}
