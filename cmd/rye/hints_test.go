@@ -21,7 +21,8 @@ import (
 // help is about its topic.
 var shows = regexp.MustCompile(`^rye (?:-\S+ (?:\S+ )?)*` +
 	`(?:ls|show|search|diff|why|tree|verify|check|doctor|trust (?:check|list)|key list|` +
-	`bundle (?:verify|inspect|list|diff)|audit (?:list|verify)|approvals|mcp (?:show|list)|thread (?:show|list|logs)|outdated|store (?:fsck|ls)|docs|help)\b`)
+	`bundle (?:verify|inspect|list|diff)|audit (?:list|verify)|approvals|mcp (?:show|list)|` +
+	`thread (?:show|list|logs)|outdated|store (?:fsck|ls)|info|owner (?:publisher )?list|release (?:show|list)|docs|help)\b`)
 
 var (
 	// varying are the parts of a message that differ between two runs.

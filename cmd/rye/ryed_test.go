@@ -208,8 +208,8 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 	}, tokens[0], tokens[1]
 }
 
-// stagedChanges has eve stage two changes that the caller may approve, in a namespace of both, and binds a pipeline. It
-// returns the ids of the changes and of the binding.
+// stagedChanges has eve stage two changes that the caller may approve, in a namespace of both, and binds a pipeline.
+// It returns the ids of the changes and of the binding.
 func stagedChanges(t *testing.T, r *registry.Registry, by *registry.Caller) (ids [3]string) {
 	t.Helper()
 	ctx, one, none := t.Context(), 1, 0
@@ -247,7 +247,7 @@ func stagedChanges(t *testing.T, r *registry.Registry, by *registry.Caller) (ids
 	if _, err := r.SetPublisher(ctx, by, "other/base", client.PublisherChange{Add: binding}); err != nil {
 		t.Fatal(err)
 	}
-	all, err := r.Publishers(ctx, by, "other/base")
+	all, err := r.Publishers(ctx, "other/base")
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}

@@ -313,9 +313,12 @@ func (s *Session) refusal(status int, o *fault.Object) error {
 		}
 	}
 	for line := range strings.SplitSeq(o.Suggestion, "\n") {
-		if line == "rye login" {
+		switch {
+		case line == "rye login":
 			f.Try(line + " " + fault.Quote(s.URL))
-		} else if strings.HasPrefix(line, "rye ") {
+		case strings.HasPrefix(line, "rye docs "):
+			f.Try(fault.Clip(line, 100))
+		case strings.HasPrefix(line, "rye "):
 			f.Try(fault.Clip(line, 300) + " --registry " + fault.Quote(s.URL))
 		}
 	}

@@ -39,6 +39,7 @@ type ownersAnswer struct {
 
 // Text implements cli.Answer.
 func (o ownersAnswer) Text(t *cli.Terminal) {
+	t.Note("owners of %s at %s:", o.Name, o.Registry)
 	for _, owner := range o.Owners {
 		t.Printf("%s\n", owner)
 	}

@@ -40,15 +40,15 @@ type publisherList struct {
 
 // Text implements cli.Answer.
 func (l publisherList) Text(t *cli.Terminal) {
+	if len(l.Publishers) == 0 {
+		t.Printf("%s is published by no pipeline\n", l.Bundle)
+	}
 	for _, b := range l.Publishers {
 		more := ""
 		if b.Pending != nil {
 			more = ", waits for the first version until " + b.Pending.Format(time.DateOnly)
 		}
 		t.Printf("%s  %s  by %s%s\n", b.ID, strings.TrimPrefix(b.String(), b.Bundle+": "), b.By, more)
-	}
-	if len(l.Publishers) == 0 {
-		t.Note("no pipeline publishes %s", l.Bundle)
 	}
 }
 
@@ -71,7 +71,11 @@ func (a publisherAnswer) Text(t *cli.Terminal) {
 
 // Run implements cli.Runner.
 func (c *publisherListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
-	at, session, err := c.session(ctx, app, c.Bundle)
+	at, err := c.at(app, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	session, err := open(ctx, app, at, false)
 	if err != nil {
 		return nil, err
 	}

@@ -228,8 +228,8 @@ func (d *Door) change(by *registry.Caller, r *http.Request) (any, error) {
 	return d.Registry.Change(r.Context(), by, r.PathValue("name"), request)
 }
 
-func (d *Door) publishers(by *registry.Caller, r *http.Request) (any, error) {
-	all, err := d.Registry.Publishers(r.Context(), by, r.PathValue("id"))
+func (d *Door) publishers(_ *registry.Caller, r *http.Request) (any, error) {
+	all, err := d.Registry.Publishers(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
