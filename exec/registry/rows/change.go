@@ -33,8 +33,8 @@ func Compact(value []byte) ([]byte, error) {
 	return b, nil
 }
 
-// checkName refuses an invalid name.
-func checkName(name string) error {
+// CheckName refuses an invalid name of a row.
+func CheckName(name string) error {
 	if name == "" || len(name) > MaxName || !visible(name) {
 		return fault.New(fault.Validation, "invalid name %.40q: expected 1 to %d visible ASCII characters", name,
 			MaxName)
@@ -77,7 +77,7 @@ type pending struct {
 
 // Get implements Reader.
 func (p *pending) Get(name string) ([]byte, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	if value, ok := p.writes[name]; ok {
@@ -88,7 +88,7 @@ func (p *pending) Get(name string) ([]byte, error) {
 
 // Put implements Writer.
 func (p *pending) Put(name string, value []byte) {
-	err := checkName(name)
+	err := CheckName(name)
 	if err == nil {
 		value, err = Compact(value)
 		if err != nil {
@@ -99,7 +99,7 @@ func (p *pending) Put(name string, value []byte) {
 }
 
 // Delete implements Writer.
-func (p *pending) Delete(name string) { p.write(name, nil, checkName(name)) }
+func (p *pending) Delete(name string) { p.write(name, nil, CheckName(name)) }
 
 func (p *pending) write(name string, value []byte, err error) {
 	if err == nil {

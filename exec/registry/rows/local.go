@@ -127,7 +127,7 @@ func (t *table) Take(text []byte) error {
 	if r.Delete != "" {
 		name = r.Delete
 	}
-	if (r.Put == "") == (r.Delete == "") || kinds != 1 || checkName(name) != nil || r.Part > r.Of || r.Part < 0 {
+	if (r.Put == "") == (r.Delete == "") || kinds != 1 || CheckName(name) != nil || r.Part > r.Of || r.Part < 0 {
 		return errors.New("not a write")
 	}
 	if r.Part == 0 && r.Of == 0 {

@@ -21,16 +21,18 @@
 // # Addresses
 //
 // An address is postgres://USER@HOST:PORT/DATABASE, with the options of libpq as a query. It has no password. That
-// comes from a file, from PGPASSWORD, or from the file that PGPASSFILE names. The connection is always to a server
-// that accepts writes, waits at most 30 seconds for an answer or a lock, and commits with synchronous_commit = on or
-// more.
+// comes from a file, from PGPASSWORD, or from the file that PGPASSFILE names, which only its owner may read. The
+// connection is always to a server that accepts writes, waits at most 30 seconds for an answer or a lock, and commits
+// with synchronous_commit = on or more.
 package postgres
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"io"
+	"io/fs"
 	"net/url"
 	"strings"
 	"time"
@@ -47,6 +49,10 @@ import (
 type Options struct {
 	Address      string // a URL without a password
 	PasswordFile string // only its owner may read it; optional
+
+	// Secrets are files in which the driver looks for a password, such as ~/.pgpass. Open refuses those that other
+	// users may read; the driver takes them.
+	Secrets []string
 }
 
 // A Store keeps rows in PostgreSQL.
@@ -102,6 +108,11 @@ func (o Options) config() (*pgxpool.Config, error) {
 			return nil, err
 		}
 	}
+	if o.PasswordFile == "" {
+		if err := o.checkSecrets(); err != nil {
+			return nil, err
+		}
+	}
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = connectWait
 	}
@@ -138,6 +149,29 @@ func checkAddress(address string) error {
 		return fault.New(fault.Config, "the address of the database contains a password").
 			Because("command lines and logs show addresses; the password comes from the environment or a file").
 			Try("export PGPASSWORD", "export PGPASSFILE=~/.pgpass")
+	}
+	return nil
+}
+
+// checkSecrets refuses files with passwords that other users may read. A missing one has none.
+func (o Options) checkSecrets() error {
+	secrets := o.Secrets
+	if u, err := url.Parse(o.Address); err == nil {
+		for _, name := range []string{"passfile", "servicefile"} {
+			if path := u.Query().Get(name); path != "" {
+				secrets = append(secrets[:len(secrets):len(secrets)], path)
+			}
+		}
+	}
+	for _, path := range secrets {
+		f, err := osfile.OpenPrivate(path, true)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		f.Close()
 	}
 	return nil
 }

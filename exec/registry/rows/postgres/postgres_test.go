@@ -68,6 +68,40 @@ func TestPasswordFile(t *testing.T) {
 	}
 }
 
+// TestSecrets: the driver reads passwords from files that other users may read. Such a file is refused, with the
+// command that closes it; a file that isn't used is not looked at.
+func TestSecrets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pgpass")
+	if err := os.WriteFile(path, []byte("*:*:*:*:s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PGPASSFILE", path)
+	o := Options{Address: "postgres://rye@db/registry", Secrets: []string{path, path + ".none"}}
+	config, err := o.config()
+	if err != nil || config.ConnConfig.Password != "s3cret" {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{"PGPASSFILE": o,
+		"passfile":    {Address: "postgres://rye@db/registry?passfile=" + path},
+		"servicefile": {Address: "postgres://rye@db/registry?servicefile=" + path}} {
+		_, err := o.config()
+		if fault.CodeOf(err) != fault.Denied || !slices.Contains(fault.Of(err).Hint, "chmod go= "+path) {
+			t.Errorf("%s: others may read it: %v, %q", name, err, fault.Of(err).Hint)
+		}
+	}
+	own := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(own, []byte("other\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.PasswordFile = own
+	if config, err := o.config(); err != nil || config.ConnConfig.Password != "other" {
+		t.Error(err)
+	}
+}
+
 // TestFailure: errors of the database have codes.
 func TestFailure(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
