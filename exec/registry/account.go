@@ -125,6 +125,9 @@ func (r *Registry) AddAccount(ctx context.Context, name string) (*Account, error
 			return err
 		}
 		account = &Account{Name: name, Created: r.now()}
+		if err := r.note(in, Event{What: AccountAdded, Account: name}); err != nil {
+			return err
+		}
 		return put(in, "account/"+name, account)
 	})
 }
@@ -138,6 +141,15 @@ func (r *Registry) Disable(ctx context.Context, name string, disabled bool) erro
 		}
 		if account == nil {
 			return noAccount(name)
+		}
+		if account.Disabled != disabled {
+			what := AccountEnabled
+			if disabled {
+				what = AccountDisabled
+			}
+			if err := r.note(in, Event{What: what, Account: name}); err != nil {
+				return err
+			}
 		}
 		account.Disabled = disabled
 		if err := put(in, "account/"+name, account); err != nil {
@@ -201,6 +213,9 @@ func (r *Registry) AddToken(ctx context.Context, t Token) (secret string, made *
 		if account == nil || account.Disabled {
 			return noAccount(t.Account)
 		}
+		if err := r.note(in, Event{What: TokenAdded, Account: t.Account, Token: t.ID, Detail: t.Label}); err != nil {
+			return err
+		}
 		return put(in, rowOf(secret), &t)
 	})
 	return secret, &t, err
@@ -258,7 +273,7 @@ func (r *Registry) RemoveToken(ctx context.Context, account, id string) error {
 		if !found {
 			return fault.New(fault.NotFound, "there is no token %q", id)
 		}
-		return nil
+		return r.note(in, Event{What: TokenRemoved, Account: account, Token: id})
 	})
 }
 

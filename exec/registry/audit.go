@@ -1,0 +1,159 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/registry/rows"
+	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/tlog"
+)
+
+// An Event is something that happened: an entry of the log, or a change of an account that only the host sees.
+type Event struct {
+	Time     time.Time       `json:"time"`
+	What     string          `json:"what"`              // the kind of the log's entry, or one of those below
+	Account  string          `json:"account"`           // who did it, or whose account or token it is
+	Name     string          `json:"name,omitempty"`    // of a bundle, or a namespace
+	Version  string          `json:"version,omitempty"` // of a bundle
+	Entry    *int64          `json:"entry,omitempty"`   // its number in the log
+	Token    string          `json:"token,omitempty"`   // its id
+	Detail   string          `json:"detail,omitempty"`
+	Document json.RawMessage `json:"document,omitempty"` // what the log's entry says
+}
+
+// What happens to accounts.
+const (
+	AccountAdded    = "account-add"
+	AccountDisabled = "account-disable"
+	AccountEnabled  = "account-enable"
+	TokenAdded      = "token-add"
+	TokenRemoved    = "token-remove"
+)
+
+// maxEvents is how many events of accounts are kept: the newest.
+const maxEvents = 100_000
+
+// eventRow returns the name of the row of an event.
+func eventRow(n int64) string { return fmt.Sprintf("audit/%012d", n) }
+
+// A numbering is the row that numbers events.
+type numbering struct {
+	Next int64 `json:"next"`
+}
+
+// note records an event in the transaction that makes it happen.
+func (r *Registry) note(in rows.Writer, e Event) error {
+	numbers, err := get[numbering](in, "audit")
+	if err != nil {
+		return err
+	}
+	if numbers == nil {
+		numbers = &numbering{}
+	}
+	e.Time = r.now()
+	if err := put(in, eventRow(numbers.Next), e); err != nil {
+		return err
+	}
+	if numbers.Next >= maxEvents {
+		in.Delete(eventRow(numbers.Next - maxEvents))
+	}
+	numbers.Next++
+	return put(in, "audit", numbers)
+}
+
+// A Filter says which events Audit returns. Its zero value is for all.
+type Filter struct {
+	Account      string
+	Name         string // a namespace or a bundle
+	Since, Until time.Time
+}
+
+// has reports whether an event is one of those.
+func (f *Filter) has(e *Event) bool {
+	return (f.Account == "" || e.Account == f.Account) &&
+		(f.Name == "" || e.Name == f.Name || strings.HasPrefix(e.Name, f.Name+"/")) &&
+		!e.Time.Before(f.Since) && (f.Until.IsZero() || e.Time.Before(f.Until))
+}
+
+// Audit returns what happened, in the order of time.
+func (r *Registry) Audit(ctx context.Context, filter Filter) ([]Event, error) {
+	all := []Event{}
+	documents := map[int]cas.Digest{}
+	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
+		all = all[:0]
+		clear(documents)
+		if err := each(in, "audit/", func(_ string, e *Event) (bool, error) {
+			if filter.has(e) {
+				all = append(all, *e)
+			}
+			return true, nil
+		}); err != nil {
+			return err
+		}
+		n := int64(-1)
+		return each(in, "entry/"+publicLog+"/", func(name string, l *leaf) (bool, error) {
+			n++
+			entry, err := tlog.ParseEntry([]byte(l.Entry))
+			if err != nil || entryRow(publicLog, n) != "entry/"+publicLog+"/"+name {
+				return false, damagedRow("entry/"+publicLog+"/"+name, err)
+			}
+			for _, e := range eventsOf(n, entry) {
+				if filter.has(&e) {
+					if !entry.Document.IsZero() {
+						documents[len(all)] = entry.Document
+					}
+					all = append(all, e)
+				}
+			}
+			return true, nil
+		})
+	}); err != nil {
+		return nil, err
+	}
+	for i, digest := range documents {
+		text, err := r.document(ctx, digest)
+		if err != nil {
+			return nil, err
+		}
+		all[i].Document = text
+	}
+	slices.SortStableFunc(all, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	return all, nil
+}
+
+// eventsOf returns the events of an entry of the log: one for each version of a group.
+func eventsOf(n int64, entry *tlog.Entry) (all []Event) {
+	about := entry.All()
+	if len(about) == 0 {
+		about = []tlog.Release{entry.Release}
+	}
+	for _, release := range about {
+		all = append(all, Event{Time: entry.Time, What: string(entry.Kind), Account: entry.By, Name: release.Bundle,
+			Version: release.Version, Entry: &n})
+	}
+	return all
+}
+
+// document returns what an entry of the log says, if that is JSON.
+func (r *Registry) document(ctx context.Context, digest cas.Digest) (json.RawMessage, error) {
+	file, err := r.o.Blobs.Open(ctx, client.DocumentFile(digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := readAll(file, rows.MaxValue)
+	if err != nil || !json.Valid(text) {
+		return nil, err
+	}
+	return text, nil
+}
