@@ -314,6 +314,14 @@ func (n *notary) Cosign(_ context.Context, c *tlog.Checkpoint, _ tlog.Tree) (*tl
 	return c, nil
 }
 
+// Confirm implements registry.Witness.
+func (n *notary) Confirm(context.Context, *tlog.Checkpoint, tlog.Tree) error {
+	if n.away {
+		return fault.New(fault.Unavailable, "no witness answers")
+	}
+	return nil
+}
+
 // TestWitnessAway: what no witness has signed isn't shown, and is shown as soon as one does.
 func TestWitnessAway(t *testing.T) {
 	w := newWorld(t)

@@ -25,11 +25,22 @@
 //	staged/ID               what waits for approvals
 //	touched/ID              the last entry that changed the index of a bundle
 //	lease/flush             the process that writes the log's files, and until when
+//	halt/NAME               why a log signs nothing: its rows come from a backup
+//	restore/unfinished      a restore is under way, and no registry may be opened
+//	audit/NUMBER            what happened to an account or a token, numbered in 12 digits; the row audit has the next
 //
 // The log of the public namespaces has the name "public".
 //
 // # Files
 //
-// The files (package blobs) can be made again from the rows and the archives; archives are the only ones that can't.
-// Those of staged versions are in staged/, which no one but the owners sees.
+// The files (package blobs) can be made again from the rows; archives and documents are the only ones that can't.
+// Archives of staged versions are in staged/, which no one but the owners sees.
+//
+// # Backup and restore
+//
+// Backup copies the rows of one state, and then the archives that they name (backup.go). Restore makes a registry from
+// that (restore.go). The log that it continues may have grown after the backup: if it signed other entries in their
+// place, it would show two histories. So a restored log is halted (halt.go): it shows the checkpoint of the backup,
+// and takes no entry until all witnesses say that they know no newer one, or the host shows the newest one of a mirror
+// or a client. What any client shows can only stop the log: a checkpoint that it has signed and doesn't continue.
 package registry

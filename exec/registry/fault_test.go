@@ -110,6 +110,13 @@ func TestUnreadableRows(t *testing.T) {
 			_, _, err := r.AddToken(ctx, registry.Token{Account: "eve", Label: "y", Scopes: registry.Scopes})
 			return err
 		},
+		"audit":   func(r *registry.Registry) error { _, err := r.Audit(ctx, registry.Filter{}); return err },
+		"metrics": func(r *registry.Registry) error { _, err := r.Metrics(ctx); return err },
+		"seen": func(r *registry.Registry) error {
+			_, err := r.Seen(ctx, w.read("log/checkpoint"))
+			return err
+		},
+		"backup":       func(r *registry.Registry) error { _, err := r.Backup(ctx, folder(t), nil); return err },
 		"remove token": func(r *registry.Registry) error { return r.RemoveToken(ctx, "ada", made.ID) },
 		"disable":      func(r *registry.Registry) error { return r.Disable(ctx, "grace", true) },
 	} {

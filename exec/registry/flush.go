@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"crypto/rand"
-	"io/fs"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -29,6 +28,8 @@ const (
 	leasePause = 20 * time.Millisecond
 	// flushWait is how long a change waits to be shown.
 	flushWait = time.Minute
+	// flushMost is the most entries that one checkpoint adds, so that its files are written within a lease.
+	flushMost = 1000
 )
 
 var errLease = fault.New(fault.Busy, "another process writes the log's files")
@@ -56,7 +57,10 @@ func (r *Registry) Flush(ctx context.Context) error {
 			if state, entries, err = r.unshown(ctx); err == nil && len(entries) > 0 {
 				err = r.write(ctx, state, entries, until)
 			}
-			return r.release(ctx, err)
+			if err = r.release(ctx, err); err != nil || state.Shown+int64(len(entries)) >= state.Size {
+				return err
+			}
+			continue
 		}
 		if err != errLease || waited > flushWait {
 			return err
@@ -68,22 +72,17 @@ func (r *Registry) Flush(ctx context.Context) error {
 	}
 }
 
-// unshown returns the entries that the files don't show.
+// unshown returns the next entries that the files don't show. It refuses to go on with a log that has stopped.
 func (r *Registry) unshown(ctx context.Context) (state *logState, entries [][]byte, err error) {
 	err = r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
 		if state, err = get[logState](in, "log/"+publicLog); err != nil || state == nil {
 			return err
 		}
-		entries = nil
-		for n := state.Shown; n < state.Size; n++ {
-			row, err := get[leaf](in, entryRow(publicLog, n))
-			if err != nil {
-				return err
-			}
-			if row == nil {
-				return damagedRow(entryRow(publicLog, n), fs.ErrNotExist)
-			}
-			entries = append(entries, []byte(row.Entry))
+		if entries, err = entriesIn(in, state.Shown, min(state.Size, state.Shown+flushMost)); err != nil {
+			return err
+		}
+		if len(entries) > 0 {
+			return signing(in)
 		}
 		return nil
 	})
@@ -124,6 +123,8 @@ func (r *Registry) release(ctx context.Context, err error) error {
 
 // write writes the files that show these entries, and then the row that says so.
 func (r *Registry) write(ctx context.Context, state *logState, entries [][]byte, until time.Time) error {
+	begin := time.Now()
+	defer func() { r.o.Metrics.flush.Observe(time.Since(begin).Seconds()) }()
 	checkpoint, err := r.grow(ctx, state.Shown, entries)
 	if err == nil && r.o.Now().After(until.Add(-leaseMargin)) {
 		err = fault.New(fault.Busy, "the log's files took too long to write")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 	"time"
 
@@ -45,6 +46,9 @@ type touch struct {
 // appendEntry gives an entry the next number and a time that isn't earlier than that of the entry before it. The store
 // orders transactions, so that no two get one number.
 func (r *Registry) appendEntry(in rows.Writer, entry *tlog.Entry) (int64, error) {
+	if err := signing(in); err != nil {
+		return 0, err
+	}
 	state, err := get[logState](in, "log/"+publicLog)
 	if err != nil {
 		return 0, err
@@ -82,6 +86,41 @@ func touchedBy(entry *tlog.Entry) (ids []string) {
 		ids = append(ids, release.Bundle)
 	}
 	return ids
+}
+
+// entriesIn returns the texts of entries of the log, from one number to before another.
+func entriesIn(in rows.Reader, from, to int64) (entries [][]byte, err error) {
+	for n := from; n < to; n++ {
+		row, err := get[leaf](in, entryRow(publicLog, n))
+		if err != nil {
+			return nil, err
+		}
+		if row == nil {
+			return nil, damagedRow(entryRow(publicLog, n), fs.ErrNotExist)
+		}
+		entries = append(entries, []byte(row.Entry))
+	}
+	return entries, nil
+}
+
+// eachEntry calls visit for the entries of the log before a number, in order.
+func (r *Registry) eachEntry(ctx context.Context, before int64, visit func(n int64, entry []byte) error) error {
+	for n := int64(0); n < before; {
+		var some [][]byte
+		if err := r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
+			some, err = entriesIn(in, n, min(before, n+flushMost))
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, entry := range some {
+			if err := visit(n, entry); err != nil {
+				return err
+			}
+			n++
+		}
+	}
+	return nil
 }
 
 // begin writes the checkpoint of an empty log.
@@ -156,21 +195,9 @@ func (r *Registry) openTail(ctx context.Context, size int64) (*tlog.Tail, error)
 			checkpoint.Size, size).Try("ryed registry verify")
 	}
 	tail := new(tlog.Tail)
-	return tail, r.o.Rows.View(ctx, func(in rows.Reader) error {
-		*tail = tlog.Tail{}
-		for n := range size {
-			row, err := get[leaf](in, entryRow(publicLog, n))
-			if err != nil {
-				return err
-			}
-			if row == nil {
-				return damagedRow(entryRow(publicLog, n), fs.ErrNotExist)
-			}
-			if _, err := tail.Add([]byte(row.Entry)); err != nil {
-				return err
-			}
-		}
-		return nil
+	return tail, r.eachEntry(ctx, size, func(_ int64, entry []byte) error {
+		_, err := tail.Add(entry)
+		return err
 	})
 }
 
@@ -250,14 +277,29 @@ func (r *Registry) writeIndex(ctx context.Context, id string) error {
 
 // makeIndex returns the signed index of a bundle, and the versions that are unpublished.
 func (r *Registry) makeIndex(ctx context.Context, id string) (text []byte, gone []*Version, err error) {
+	return r.indexAt(ctx, id, nil, math.MaxInt64)
+}
+
+// indexAt returns the index of a bundle as the first entries of the log have it; last is the last one of them that
+// changed it, nil for that of the row. All comes from one state of the rows: an issue never has two contents.
+func (r *Registry) indexAt(ctx context.Context, id string, last *touch, entries int64) (text []byte, gone []*Version,
+	err error) {
 	list := &index.Index{Label: client.IndexLabel(r.o.Name, id)}
-	var last *touch
-	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
+	newest := last == nil
+	if err := r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
 		list.Entries, gone = nil, nil
-		if last, err = get[touch](in, "touched/"+id); err != nil || last == nil {
-			return errors.Join(err, fs.ErrNotExist)
+		if newest {
+			if last, err = get[touch](in, "touched/"+id); err != nil || last == nil {
+				return errors.Join(err, fs.ErrNotExist)
+			}
 		}
 		return each(in, "version/"+id+"@", func(_ string, v *Version) (bool, error) {
+			if v.Leaf >= entries {
+				return true, nil
+			}
+			if v.Yanked >= entries {
+				v.Yanked = 0
+			}
 			if v.Unpublished > 0 {
 				gone = append(gone, v)
 				return true, nil

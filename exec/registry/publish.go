@@ -61,7 +61,8 @@ func (v *Version) entry() (index.Entry, error) {
 
 // Publish verifies an archive and publishes its version. It returns when clients can see it. An archive that is
 // published already, by an owner of its namespace, is returned again.
-func (r *Registry) Publish(ctx context.Context, by *Caller, body io.Reader) (*Version, error) {
+func (r *Registry) Publish(ctx context.Context, by *Caller, body io.Reader) (v *Version, err error) {
+	defer func() { r.o.Metrics.publishes(v, err) }()
 	if by == nil {
 		return nil, by.may(ScopePublish, "")
 	}

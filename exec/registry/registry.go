@@ -34,8 +34,9 @@ type Options struct {
 	Witness  Witness // asks witnesses for cosignatures; nil: there are none
 	Issuers  Issuers // of the tokens of pipelines; nil: there are none
 	// TXT reads the TXT records of a name; nil: no namespace that is a domain can be claimed.
-	TXT  func(ctx context.Context, name string) ([]string, error)
-	Warn func(error) // of what happens beside requests; may be nil
+	TXT     func(ctx context.Context, name string) ([]string, error)
+	Warn    func(error) // of what happens beside requests; may be nil
+	Metrics *Metrics    // what is counted; nil: it isn't shown
 }
 
 // Limits bound what is published. A limit of 0 has the value below.
@@ -61,9 +62,12 @@ const (
 	smallRatio = 16 << 20
 )
 
-// A Witness returns a checkpoint with the cosignatures that its witnesses answered.
+// A Witness asks the witnesses of a log.
 type Witness interface {
+	// Cosign returns a checkpoint with the cosignatures that its witnesses answered.
 	Cosign(ctx context.Context, c *tlog.Checkpoint, tree tlog.Tree) (*tlog.Checkpoint, error)
+	// Confirm returns nil if all witnesses say that no checkpoint of the log is newer than this one.
+	Confirm(ctx context.Context, c *tlog.Checkpoint, tree tlog.Tree) error
 }
 
 // Issuers say which run of a pipeline a token belongs to.
@@ -82,12 +86,16 @@ type Registry struct {
 	tail     *tlog.Tail // the right edge of the log whose files were written last; nil: unknown
 }
 
-// Open opens a registry, and completes what an earlier process began.
-func Open(ctx context.Context, o Options) (*Registry, error) {
+// newRegistry returns a registry that has not looked at its stores.
+func newRegistry(o Options) (*Registry, error) {
 	if o.Warn == nil {
 		o.Warn = func(error) {}
 	}
 	o.Limits = o.Limits.orDefault()
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
+	o.Rows = timedRows{o.Rows, o.Metrics.rows}
 	if err := client.CheckName(o.Name); err != nil {
 		return nil, fault.New(fault.Config, "the name of the registry: %v", err).From(err)
 	}
@@ -97,16 +105,29 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	}
 	r := &Registry{o: o, log: log, process: newProcess()}
 	description := client.Description{Name: o.Name, Log: log, Key: o.IndexKey.Public()}
-	if r.desc, err = description.Append(nil); err != nil {
+	r.desc, err = description.Append(nil)
+	return r, err
+}
+
+// Open opens a registry, and completes what an earlier process began.
+func Open(ctx context.Context, o Options) (*Registry, error) {
+	r, err := newRegistry(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.o.Rows.View(ctx, checkFinished); err != nil {
 		return nil, err
 	}
 	if err := r.describe(ctx); err != nil {
 		return nil, err
 	}
+	if awake, err := r.wake(ctx); err != nil || !awake {
+		return r, err
+	}
 	// What can't be shown yet, because witnesses are away, is shown later; what was shown is served.
 	err = r.Flush(ctx)
 	if code := fault.CodeOf(err); code == fault.Unavailable || code == fault.Busy {
-		o.Warn(err)
+		r.o.Warn(err)
 		err = nil
 	}
 	return r, err

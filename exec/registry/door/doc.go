@@ -5,6 +5,7 @@
 //	GET  /.well-known/ai-catalog.json    the newest versions, as an AI catalogue (level Discoverable)
 //	POST /v1/publish                     an archive; the answer is the published version
 //	POST /v1/withdraw                    {bundle, version, unpublish}
+//	POST /v1/seen                        a checkpoint of the log, or a proof with one, that a client has seen
 //	GET  /v1/bundles/ID                  the versions of a bundle
 //	GET  /v1/search?q=WORDS              bundles whose id or description has all words
 //	GET  /v1/spaces/NAME                 a namespace and its owners
@@ -22,6 +23,7 @@
 //	GET  /v1/whoami                      the account and the token of the caller
 //	GET  /v1/tokens                      the tokens of the account
 //	DELETE /v1/tokens/ID                 ends one
+//	GET  /metrics                        what was counted, in Prometheus' text form; with a token of its own
 //
 // Answers below /v1 are the objects that every door of rye shows: {"success":true,"data":…} or
 // {"success":false,"error":{…}}.

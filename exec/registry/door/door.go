@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/exec/registry/blobs"
 	"github.com/rye-build/rye/exec/serve"
 	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/tlog"
 )
 
 // A Door answers requests for one registry.
@@ -25,6 +26,9 @@ type Door struct {
 	Blobs    blobs.Store
 	Origin   string // by which clients reach the registry: https://HOST
 	Warn     func(error)
+	Metrics  *registry.Metrics // the registry's
+	Scraper  string            // the token that reads /metrics; empty: only this machine does
+	Proxied  bool              // a proxy on this machine passes on requests of others
 
 	catalog catalog
 }
@@ -36,11 +40,13 @@ const maxBody = 64 << 10
 func (d *Door) Register(s *serve.Server) {
 	for _, pattern := range []string{"/" + client.DescriptionFile, "/index/", "/archives/", "/proofs/", "/documents/",
 		"/" + client.LogDir + "/"} {
-		s.Open("GET "+pattern, http.HandlerFunc(d.public))
+		s.Open("GET "+pattern, d.counted(pattern, http.HandlerFunc(d.public)))
 	}
+	s.Open("GET /metrics", http.HandlerFunc(d.metrics))
 	for pattern, route := range map[string]func(*registry.Caller, *http.Request) (any, error){
 		"POST /v1/publish":               d.publish,
 		"POST /v1/withdraw":              d.withdraw,
+		"POST /v1/seen":                  d.seen,
 		"GET /v1/bundles/{id...}":        d.bundle,
 		"GET /v1/search":                 d.search,
 		"GET /v1/spaces/{name}":          d.space,
@@ -60,10 +66,12 @@ func (d *Door) Register(s *serve.Server) {
 		"GET /v1/tokens":                 d.tokens,
 		"DELETE /v1/tokens/{id}":         d.removeToken,
 	} {
-		s.Open(pattern, d.api(route))
+		s.Open(pattern, d.counted(pattern, d.api(route)))
 	}
-	s.Open("GET /.well-known/ai-catalog.json", http.HandlerFunc(d.aiCatalog))
-	s.Open("GET /v1/staged/{id}/archives/{archive}", http.HandlerFunc(d.stagedArchive))
+	const shown = "GET /.well-known/ai-catalog.json"
+	s.Open(shown, d.counted(shown, http.HandlerFunc(d.aiCatalog)))
+	const archives = "GET /v1/staged/{id}/archives/{archive}"
+	s.Open(archives, d.counted(archives, http.HandlerFunc(d.stagedArchive)))
 }
 
 // public serves the static files.
@@ -146,7 +154,7 @@ func (d *Door) caller(r *http.Request) (*registry.Caller, error) {
 var statuses = map[fault.Code]int{
 	fault.AuthRequired: http.StatusUnauthorized, fault.AuthFailed: http.StatusUnauthorized,
 	fault.Denied: http.StatusForbidden, fault.Policy: http.StatusForbidden, fault.Approval: http.StatusForbidden,
-	fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
+	fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Rollback: http.StatusConflict,
 	fault.Limit: http.StatusRequestEntityTooLarge, fault.Validation: http.StatusBadRequest,
 	fault.Parsing: http.StatusUnprocessableEntity, fault.Unsigned: http.StatusUnprocessableEntity,
 	fault.SignatureInvalid: http.StatusUnprocessableEntity, fault.Integrity: http.StatusUnprocessableEntity,
@@ -189,6 +197,16 @@ func (d *Door) withdraw(by *registry.Caller, r *http.Request) (any, error) {
 		return nil, err
 	}
 	return d.Registry.Withdraw(r.Context(), by, request.Bundle, request.Version, request.Unpublish)
+}
+
+// seen takes a checkpoint, or a proof that has one, that a client has seen. It needs no token: only what the log has
+// signed counts.
+func (d *Door) seen(_ *registry.Caller, r *http.Request) (any, error) {
+	text, err := io.ReadAll(io.LimitReader(r.Body, tlog.MaxProof+1))
+	if err != nil {
+		return nil, fault.New(fault.Validation, "the checkpoint has not arrived").From(err)
+	}
+	return d.Registry.Seen(r.Context(), text)
 }
 
 func (d *Door) bundle(_ *registry.Caller, r *http.Request) (any, error) {

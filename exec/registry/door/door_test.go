@@ -38,11 +38,13 @@ type site struct {
 	rows  rows.Store
 	files blobs.Store
 	warns []string
+
+	metrics *registry.Metrics
 }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s, dir := &site{TB: t}, t.TempDir()
+	s, dir := &site{TB: t, metrics: registry.NewMetrics()}, t.TempDir()
 	var err error
 	if s.rows, err = rows.OpenLocal(filepath.Join(dir, "rows"), nil); err != nil {
 		t.Fatal(err)
@@ -52,7 +54,7 @@ func newSite(t testing.TB) *site {
 	}
 	if s.Registry, err = registry.Open(t.Context(), registry.Options{Rows: s.rows, Blobs: s.files,
 		Name: "registry.example", LogKey: keytest.Seeded(1), IndexKey: keytest.Seeded(2),
-		Now: func() time.Time { return noon }, TempDir: t.TempDir()}); err != nil {
+		Now: func() time.Time { return noon }, TempDir: t.TempDir(), Metrics: s.metrics}); err != nil {
 		t.Fatal(err)
 	}
 	server, err := serve.Listen(serve.Options{Listen: "127.0.0.1:0", Tokens: &serve.Tokens{}, Now: time.Now,
@@ -63,7 +65,7 @@ func newSite(t testing.TB) *site {
 	origin := strings.TrimSuffix(server.URL(""), "/")
 	(&door.Door{Registry: s.Registry, Blobs: s.files, Origin: origin, Warn: func(err error) {
 		s.warns = append(s.warns, err.Error())
-	}}).Register(server)
+	}, Metrics: s.metrics, Scraper: "ryem_secret"}).Register(server)
 	running, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- server.Run(running) }()

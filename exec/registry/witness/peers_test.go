@@ -125,9 +125,20 @@ func TestLitewitness(t *testing.T) {
 			t.Errorf("%d: %v", size, err)
 		}
 	}
+	// A registry that was restored knows whether it has all that the witness knows.
+	fresh := &witness.Client{Policy: policy, Log: l.key, Web: c.Web, Warn: c.Warn}
+	checkpoint, tree := l.grow(1000)
+	if err := fresh.Confirm(t.Context(), checkpoint, tree); err != nil {
+		t.Error(err)
+	}
+	short := newLog(t)
+	checkpoint, tree = short.grow(999)
+	if err := fresh.Confirm(t.Context(), checkpoint, tree); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("an older backup: %v", err)
+	}
 	other := newLog(t)
 	other.tail.Add([]byte("another first entry"))
-	checkpoint, tree := other.grow(1200)
+	checkpoint, tree = other.grow(1200)
 	if _, err := c.Cosign(t.Context(), checkpoint, tree); fault.CodeOf(err) != fault.Unavailable {
 		t.Errorf("another history was signed: %v", err)
 	}

@@ -39,6 +39,30 @@ const (
 
 // Cosign returns a checkpoint with the signatures of the witnesses. tree is the checkpoint's.
 func (c *Client) Cosign(ctx context.Context, checkpoint *tlog.Checkpoint, tree tlog.Tree) (*tlog.Checkpoint, error) {
+	answers := c.askAll(ctx, checkpoint, tree)
+	cosigned := checkpoint
+	for i, lines := range answers {
+		if lines == nil {
+			continue
+		}
+		merged, err := cosigned.Merge(lines, c.Log, c.Policy.Witnesses[i].Key, c.Policy.Keys()...)
+		if err != nil {
+			if c.Warn != nil {
+				c.Warn(err)
+			}
+			continue
+		}
+		cosigned = merged
+	}
+	if err := c.Policy.Check(cosigned, c.Log); err != nil {
+		return nil, fault.New(fault.Unavailable, "too few witnesses have signed the log's checkpoint at size %d",
+			checkpoint.Size).From(err).Because(fault.Of(err).Why...)
+	}
+	return cosigned, nil
+}
+
+// askAll asks all witnesses that have an address at once, and returns their lines; nil for one without an answer.
+func (c *Client) askAll(ctx context.Context, checkpoint *tlog.Checkpoint, tree tlog.Tree) [][]byte {
 	wait := c.Wait
 	if wait == 0 {
 		wait = defaultWait
@@ -59,25 +83,27 @@ func (c *Client) Cosign(ctx context.Context, checkpoint *tlog.Checkpoint, tree t
 		})
 	}
 	all.Wait()
-	cosigned := checkpoint
+	return answers
+}
+
+// Confirm returns nil if every witness of the policy has signed this checkpoint, and none newer. It is for a registry
+// whose rows come from a backup: a witness that doesn't answer may be the one that knows more.
+func (c *Client) Confirm(ctx context.Context, checkpoint *tlog.Checkpoint, tree tlog.Tree) error {
+	answers := c.askAll(ctx, checkpoint, tree)
 	for i, lines := range answers {
-		if lines == nil {
-			continue
-		}
-		merged, err := cosigned.Merge(lines, c.Log, c.Policy.Witnesses[i].Key, c.Policy.Keys()...)
-		if err != nil {
-			if c.Warn != nil {
-				c.Warn(err)
+		witness := c.Policy.Witnesses[i]
+		if lines != nil {
+			if _, err := checkpoint.Merge(lines, c.Log, witness.Key, c.Policy.Keys()...); err == nil {
+				continue
 			}
-			continue
 		}
-		cosigned = merged
+		return fault.New(fault.Unavailable,
+			"the witness %s has not confirmed that %d entries are all that the log has", witness.Name, checkpoint.Size)
 	}
-	if err := c.Policy.Check(cosigned, c.Log); err != nil {
-		return nil, fault.New(fault.Unavailable, "too few witnesses have signed the log's checkpoint at size %d",
-			checkpoint.Size).From(err).Because(fault.Of(err).Why...)
+	if len(answers) == 0 {
+		return fault.New(fault.Unavailable, "the policy names no witness that could be asked")
 	}
-	return cosigned, nil
+	return nil
 }
 
 // ask asks one witness, and returns its lines.

@@ -246,3 +246,49 @@ func TestUnasked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestConfirm: a checkpoint is the newest only if all witnesses say so.
+func TestConfirm(t *testing.T) {
+	l := newLog(t)
+	one, two := newPeer(t, "one.example", 7, l.key), newPeer(t, "two.example", 8, l.key)
+	fresh := func() *witness.Client {
+		return &witness.Client{Policy: policy(t, "any", one, two), Log: l.key, Web: web.New(web.Options{})}
+	}
+	old, oldTree := l.grow(300)
+	confirm := func(says string, c *witness.Client, checkpoint *tlog.Checkpoint, tree tlog.Tree) {
+		t.Helper()
+		err := c.Confirm(t.Context(), checkpoint, tree)
+		if says == "" && err != nil || says != "" && (fault.CodeOf(err) != fault.Unavailable ||
+			!strings.Contains(err.Error(), says)) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	confirm("", fresh(), old, oldTree) // neither knows the log
+	confirm("", fresh(), old, oldTree)
+	newest, tree := l.grow(301)
+	two.wrong = func(w http.ResponseWriter) bool { w.WriteHeader(500); return true }
+	confirm("w1 has not confirmed that 301 entries", fresh(), newest, tree)
+	if _, err := fresh().Cosign(t.Context(), newest, tree); err != nil {
+		t.Fatal(err) // one is enough for a quorum
+	}
+	two.wrong = nil
+	confirm("w0 has not confirmed that 300 entries", fresh(), old, oldTree)
+	confirm("", fresh(), newest, tree)
+	// An answer without a signature of the witness is none.
+	two.wrong = func(w http.ResponseWriter) bool { fmt.Fprintln(w, "— two.example AAAA"); return true }
+	confirm("w1 has not", fresh(), newest, tree)
+	two.wrong = nil
+	// The same size, and another history.
+	other := newLog(t)
+	other.tail.Add([]byte("another first entry"))
+	fork, forkTree := other.grow(301)
+	confirm("has not confirmed", fresh(), fork, forkTree)
+	one.url = ""
+	confirm("w0 has not", fresh(), newest, tree)
+	c := fresh()
+	var err error
+	if c.Policy, err = tlog.ParsePolicy([]byte("quorum none\n")); err != nil {
+		t.Fatal(err)
+	}
+	confirm("no witness", c, newest, tree)
+}
