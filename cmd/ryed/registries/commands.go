@@ -34,6 +34,38 @@ func Commands() []cli.Command {
 				"    ryed registry mirror /srv/www/registry --data /srv/registry",
 			New: func() cli.Runner { return new(mirrorRun) }, Schema: "registry-mirror/1", Output: mirrored{},
 		},
+		{
+			Path: "registry backup", Group: "registry", Help: "Copy what can't be made again to a directory.",
+			More: "The rows are those of one moment, and each archive is compared with its digest while it is copied; " +
+				"the registry may be served meanwhile. Run it again to bring the copy up to date: archives that are " +
+				"there aren't copied again. The copy has the private keys unless --without-keys is given.\n\n" +
+				"It exits 1 if the registry has lost something that its rows name.\n\nExamples:\n\n" +
+				"    ryed registry backup /backup/registry --data /srv/registry\n" +
+				"    ryed registry backup /backup/registry --data /srv/registry --without-keys",
+			New: func() cli.Runner { return new(backupRun) }, Schema: "registry-backup/1", Output: backedUp{},
+		},
+		{
+			Path: "registry restore", Group: "registry", Help: "Make a registry from a backup, in an empty place.",
+			More: "The log, the proofs and the indexes are made again from the backup's rows, under the checkpoint that " +
+				"it has. The registry serves them, and signs nothing new until it knows that nothing newer was ever " +
+				"shown: all its witnesses say so, or you give the newest checkpoint that a mirror or a client has " +
+				"(--seen: the file log/checkpoint of a mirror, or a .tlog-proof). If a newer one exists, its entries " +
+				"are lost: restore a newer backup, or begin a new log.\n\nA restore that was interrupted goes on when " +
+				"it is made again.\n\nExamples:\n\n" +
+				"    ryed registry restore /srv/registry --from /backup/registry --seen /mirror/log/checkpoint\n" +
+				"    ryed registry restore /srv/registry --seen acme.tlog-proof\n" +
+				"    ryed registry restore /srv/registry --from /backup/registry --new-log --name registry2.example.com",
+			New: func() cli.Runner { return new(restoreRun) }, Schema: "registry-restore/1", Output: restored{},
+		},
+		{
+			Path: "registry audit", Group: "registry", Help: "List who published and changed what.",
+			More: "It shows the entries of the log, which everybody can read, and what happened to accounts and tokens, " +
+				"which only the host sees.\n\nExamples:\n\n" +
+				"    ryed registry audit --data /srv/registry --since 7d\n" +
+				"    ryed registry audit --data /srv/registry --account ada --json\n" +
+				"    ryed registry audit --data /srv/registry --of acme/base",
+			New: func() cli.Runner { return new(auditRun) }, Schema: "registry-audit/1", Output: audited{},
+		},
 		{Path: "registry account", Group: "registry", Help: "Manage the accounts of a registry."},
 		{
 			Path: "registry account add", Quiet: true, Group: "registry", Help: "Add an account.",

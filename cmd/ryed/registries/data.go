@@ -33,7 +33,11 @@ import (
 type dataFlags struct {
 	Data string `required:"" placeholder:"DIR" complete:"dir" help:"Directory with everything that the registry has."`
 	Name string `placeholder:"HOST" help:"Name of a new registry: the host by which clients reach it."`
+	storeFlags
+}
 
+// storeFlags say where rows and files are, if that isn't the data directory.
+type storeFlags struct {
 	Database     string `placeholder:"URL" help:"Keep what changes in PostgreSQL: postgres://USER@HOST/DATABASE."`
 	PasswordFile string `placeholder:"FILE" complete:"file" help:"File with the database's password (0600); or PGPASSWORD, PGPASSFILE."`
 	Objects      string `placeholder:"URL" help:"Keep files in a bucket: s3://HOST/BUCKET[/PREFIX]."`
@@ -43,10 +47,10 @@ type dataFlags struct {
 // data is an open data directory.
 type data struct {
 	*registry.Registry
-	dir   string
-	rows  rows.Store
-	files blobs.Store
-
+	dir     string
+	rows    rows.Store
+	files   blobs.Store
+	metrics *registry.Metrics
 	issuers *pipeline.Issuers // nil: there are none
 }
 
@@ -57,7 +61,16 @@ func (d *data) Close() error { return d.rows.Close() }
 type config struct {
 	Name    string            `json:"name"`
 	Issuers []pipeline.Issuer `json:"issuers,omitempty"` // whose tokens let pipelines publish
+	Inside  []string          `json:"inside,omitempty"`  // further private hosts that the server may connect to
 }
+
+// The files of the data directory that aren't in the stores.
+const (
+	configFile   = "config.json"
+	policyFile   = "witnesses.policy"
+	logKeyFile   = "keys/log.pem"
+	indexKeyFile = "keys/index.pem"
+)
 
 // open opens the data directory, and makes it at the first start.
 func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
@@ -65,35 +78,29 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 	if setting.Err != nil {
 		return nil, setting.Err
 	}
-	d := &data{dir: setting.Value}
-	config, err := f.config(ctx, d.dir)
+	config, err := f.config(ctx, setting.Value)
 	if err != nil {
 		return nil, err
 	}
-	for _, sub := range []string{"keys", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(d.dir, sub), 0o700); err != nil {
-			return nil, err
-		}
+	d := &data{dir: setting.Value}
+	options, err := f.prepare(ctx, app, d)
+	if err != nil {
+		return nil, err
 	}
-	options := registry.Options{Name: config.Name, Now: app.Now, TempDir: filepath.Join(d.dir, "tmp"),
-		Below: []*ai.Space{find.LibrarySpace()}, TXT: net.DefaultResolver.LookupTXT,
-		Warn: func(err error) { app.Term.Warn("%v", err) }}
+	options.Name, options.Metrics = config.Name, registry.NewMetrics()
+	d.metrics = options.Metrics
 	for _, k := range []struct {
 		name string
 		to   *key.Private
-	}{{"log", &options.LogKey}, {"index", &options.IndexKey}} {
-		if *k.to, err = keyIn(filepath.Join(d.dir, "keys", k.name+".pem")); err != nil {
-			return nil, err
+	}{{logKeyFile, &options.LogKey}, {indexKeyFile, &options.IndexKey}} {
+		if *k.to, err = keyIn(filepath.Join(d.dir, filepath.FromSlash(k.name))); err != nil {
+			return nil, errors.Join(err, d.Close())
 		}
 	}
-	if err := f.stores(ctx, d, options.TempDir); err != nil {
-		return nil, err
-	}
-	options.Rows, options.Blobs = d.rows, d.files
-	if options.Witness, err = witnesses(d.dir, &options); err != nil {
+	if options.Witness, err = witnesses(d.dir, &options, config.Inside); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if d.issuers, err = issuers(config.Name, config.Issuers, &options); err != nil {
+	if d.issuers, err = issuers(config, &options); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	if d.issuers != nil {
@@ -105,8 +112,23 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 	return d, nil
 }
 
+// prepare makes the directories of a data directory, and opens its stores.
+func (f *storeFlags) prepare(ctx context.Context, app *cli.App, d *data) (registry.Options, error) {
+	options := registry.Options{Now: app.Now, TempDir: filepath.Join(d.dir, "tmp"),
+		Below: []*ai.Space{find.LibrarySpace()}, TXT: net.DefaultResolver.LookupTXT,
+		Warn: func(err error) { app.Term.Warn("%v", err) }}
+	for _, sub := range []string{"keys", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(d.dir, sub), 0o700); err != nil {
+			return options, err
+		}
+	}
+	err := f.stores(ctx, app, d, options.TempDir)
+	options.Rows, options.Blobs = d.rows, d.files
+	return options, err
+}
+
 // stores opens the stores that the flags name, or those of the data directory.
-func (f *dataFlags) stores(ctx context.Context, d *data, spool string) (err error) {
+func (f *storeFlags) stores(ctx context.Context, app *cli.App, d *data, spool string) (err error) {
 	if f.Objects != "" {
 		d.files, err = s3.Open(ctx, s3.Options{Address: f.Objects, CredentialsFile: f.KeyFile, Spool: spool})
 	} else {
@@ -116,16 +138,32 @@ func (f *dataFlags) stores(ctx context.Context, d *data, spool string) (err erro
 		return err
 	}
 	if f.Database != "" {
-		d.rows, err = postgres.Open(ctx, postgres.Options{Address: f.Database, PasswordFile: f.PasswordFile})
+		d.rows, err = postgres.Open(ctx, postgres.Options{Address: f.Database, PasswordFile: f.PasswordFile,
+			Secrets: secrets(app)})
 	} else {
 		d.rows, err = rows.OpenLocal(filepath.Join(d.dir, "rows"), nil)
 	}
 	return err
 }
 
+// secrets returns the files in which PostgreSQL's clients look for a password that the environment doesn't have.
+func secrets(app *cli.App) (paths []string) {
+	if app.Env("PGPASSWORD") == "" {
+		if path := app.Env("PGPASSFILE"); path != "" {
+			paths = append(paths, path)
+		} else if home := app.Home(); home.Err == nil {
+			paths = append(paths, filepath.Join(home.Value, ".pgpass"))
+		}
+	}
+	if path := app.Env("PGSERVICEFILE"); path != "" && app.Env("PGSERVICE") != "" {
+		paths = append(paths, path)
+	}
+	return paths
+}
+
 // witnesses returns what asks the witnesses of the data directory's policy; nil without one.
-func witnesses(dir string, o *registry.Options) (registry.Witness, error) {
-	path := filepath.Join(dir, "witnesses.policy")
+func witnesses(dir string, o *registry.Options, inside []string) (registry.Witness, error) {
+	path := filepath.Join(dir, policyFile)
 	text, err := osfile.ReadIfThere("the policy of witnesses", path, tlog.MaxPolicy)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -141,19 +179,19 @@ func witnesses(dir string, o *registry.Options) (registry.Witness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &witness.Client{Policy: policy, Log: log, Web: web.New(web.Options{}), Warn: o.Warn}, nil
+	// The owner of a witness's name must not lead this server to its own network.
+	fetch := web.New(web.Options{Stranger: true, Inside: inside})
+	return &witness.Client{Policy: policy, Log: log, Web: fetch, Warn: o.Warn}, nil
 }
 
-// config returns the registry's configuration. Its first start has set the name.
+// config returns the registry's configuration, with the name that its first start has set.
 func (f *dataFlags) config(ctx context.Context, dir string) (*config, error) {
-	path := filepath.Join(dir, "config.json")
+	path := filepath.Join(dir, configFile)
 	text, err := osfile.ReadIfThere("the configuration", path, 64<<10)
 	if err == nil {
-		known := new(config)
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(known); err != nil {
-			return nil, fault.New(fault.Config, "%q is not a configuration: %v", path, err).From(err)
+		known, err := parseConfig(path, text)
+		if err != nil {
+			return nil, err
 		}
 		if f.Name != "" && f.Name != known.Name {
 			return nil, fault.New(fault.Conflict, "the registry in %q is named %q: a registry keeps its name", dir,
@@ -186,6 +224,17 @@ func (f *dataFlags) config(ctx context.Context, dir string) (*config, error) {
 	}
 	defer unlock()
 	return made, osfile.WriteFile(path, 0o600, false, osfile.BytesOf(append(text, '\n')))
+}
+
+// parseConfig reads config.json.
+func parseConfig(path string, text []byte) (*config, error) {
+	known := new(config)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(known); err != nil {
+		return nil, fault.New(fault.Config, "%q is not a configuration: %v", path, err).From(err)
+	}
+	return known, nil
 }
 
 // keyIn reads a private key, or makes one.

@@ -1,4 +1,5 @@
-// Package registries has the commands of the registry's server: registry serve, account and token.
+// Package registries has the commands of the registry's server: registry serve, backup, restore, verify, mirror,
+// audit, account and token.
 //
 // How a command goes through here: its flag --data names the data directory. open makes the stores there, reads the
 // keys or makes them at the first start, and opens the registry (package exec/registry). serveRun.Run listens with
@@ -6,9 +7,11 @@
 //
 // # The data directory
 //
-//	config.json        {"name": the registry's name, "issuers": [{"url", "shape": github or gitlab}] of pipelines}
+//	config.json        {"name": the registry's name, "issuers": [{"url", "shape": github or gitlab}] of pipelines,
+//	                   "inside": [further hosts of private networks that the server may connect to]}
 //	witnesses.policy   optional: who must cosign each checkpoint (package manifest/tlog), with addresses
 //	keys/              the private keys of the log and of the indexes (PEM, 0600)
+//	metrics.token      reads /metrics from other machines (0600)
 //	rows/              everything that changes (package exec/registry/rows)
 //	files/             the files that clients read, and archives (package exec/registry/blobs)
 //	tmp/               archives that arrive

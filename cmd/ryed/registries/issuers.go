@@ -2,6 +2,7 @@ package registries
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry"
@@ -11,12 +12,12 @@ import (
 
 // issuers returns what identifies the runs of pipelines; nil where the configuration names no issuer. The hosts of the
 // configuration may be private ones; where an issuer leads from there may not.
-func issuers(name string, list []pipeline.Issuer, o *registry.Options) (*pipeline.Issuers, error) {
-	if len(list) == 0 {
+func issuers(c *config, o *registry.Options) (*pipeline.Issuers, error) {
+	if len(c.Issuers) == 0 {
 		return nil, nil
 	}
-	var hosts []string
-	for _, issuer := range list {
+	hosts := slices.Clone(c.Inside)
+	for _, issuer := range c.Issuers {
 		if err := issuer.Check(); err != nil {
 			return nil, err
 		}
@@ -26,10 +27,10 @@ func issuers(name string, list []pipeline.Issuer, o *registry.Options) (*pipelin
 		}
 		hosts = append(hosts, at.Host)
 	}
-	own, err := url.Parse("https://" + name)
+	own, err := url.Parse("https://" + c.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline.Issuers{List: list, Audience: []string{"https://" + own.Host}, Now: o.Now,
+	return &pipeline.Issuers{List: c.Issuers, Audience: []string{"https://" + own.Host}, Now: o.Now,
 		Web: web.New(web.Options{Stranger: true, Inside: hosts})}, nil
 }

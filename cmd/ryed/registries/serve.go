@@ -2,10 +2,16 @@ package registries
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/reply"
 	"github.com/rye-build/rye/exec/registry/door"
@@ -60,7 +66,13 @@ func (c *serveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 			data.issuers.Audience = append(data.issuers.Audience, origin)
 		}
 	}
-	(&door.Door{Registry: data.Registry, Blobs: data.files, Origin: origin, Warn: options.Warn}).Register(server)
+	scraper, err := secretIn(filepath.Join(data.dir, "metrics.token"))
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	(&door.Door{Registry: data.Registry, Blobs: data.files, Origin: origin, Warn: options.Warn,
+		Metrics: data.metrics, Scraper: scraper, Proxied: c.BehindProxy}).Register(server)
 	at := listening{server.URL(""), data.Name(), data.Log().String(), data.KeyOf().String()}
 	if err := announce(app, at); err != nil {
 		server.Close()
@@ -81,6 +93,19 @@ func announce(app *cli.App, at listening) error {
 	}
 	app.Term.Data.Write(line)
 	return app.Term.Data.Flush()
+}
+
+// secretIn reads the token that reads the metrics, or makes one.
+func secretIn(path string) (string, error) {
+	text, err := osfile.ReadIfThere("the token", path, 4<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = osfile.WriteFile(path, 0o600, true, osfile.BytesOf([]byte("ryem_"+rand.Text()+rand.Text()+"\n")))
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+		text, err = os.ReadFile(path)
+	}
+	return strings.TrimSpace(string(text)), err
 }
 
 // certificate reads the certificate that the flags name.

@@ -298,8 +298,27 @@ func TestSeveral(t *testing.T) {
 		}
 		leaves[v.Leaf] = true
 	}
-	if out := run("registry", "verify"); !strings.HasPrefix(out, fmt.Sprintf("good  registry.example  %d entries, %d",
-		versions+1, versions)) {
+	good := fmt.Sprintf("good  registry.example  %d entries, %d", versions+1, versions)
+	if out := run("registry", "verify"); !strings.HasPrefix(out, good) {
 		t.Error(out)
+	}
+
+	// A backup of these stores is restored into the others, and one of those into these.
+	first, second := filepath.Join(root, "first"), filepath.Join(root, "second")
+	run("registry", "backup", first)
+	local, shared := filepath.Join(root, "local"), []string{"--database",
+		strings.Replace(database, "/postgres?", "/template1?", 1), "--objects",
+		strings.TrimSuffix(objects, "registry") + "second"}
+	for _, args := range [][]string{
+		{"restore", local, "--from", first},
+		{"verify", "--data", local},
+		{"backup", second, "--data", local},
+		append([]string{"restore", filepath.Join(root, "shared"), "--from", second}, shared...),
+		append([]string{"verify", "--data", filepath.Join(root, "shared")}, shared...),
+	} {
+		out, err := ryed(t, append([]string{"registry"}, args...)...).Output()
+		if err != nil || args[0] == "verify" && !strings.HasPrefix(string(out), good) {
+			t.Errorf("%q: %v: %s", args, err, out)
+		}
 	}
 }
