@@ -28,13 +28,18 @@ type fetch struct {
 	sum   hash.Hash // of these bytes
 	err   error     // what every later Read returns
 	stop  context.CancelFunc
+	asks  *condition // of the first answer; once bytes have come, their rest is wanted in any case
 }
 
 // open retries until an answer can be read, and skips the bytes that the caller has already.
 func (f *fetch) open() error {
 	for {
 		f.tried++
-		b, err := f.once(f.ctx, f.at, f.limit)
+		asks := f.asks
+		if f.body != nil {
+			asks = nil
+		}
+		b, err := f.once(f.ctx, f.at, f.limit, asks)
 		switch {
 		case err == nil && f.body == nil:
 			f.body, f.size = b, b.declared

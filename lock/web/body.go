@@ -16,8 +16,11 @@ type body struct {
 	cancel   context.CancelCauseFunc
 	limit    int64
 	declared int64 // -1: not announced
+	tag      string
 	got      int64
 	err      error // what every later Read returns
+
+	unchanged bool // the caller has the file already: there are no bytes
 
 	stall    time.Duration
 	timer    *time.Timer   // ends the fetch during a Read; runs only while one waits

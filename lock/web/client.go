@@ -136,6 +136,7 @@ type way struct {
 	home  string // the host and port of the first address, if that is itself local
 	most  Depth  // of the next address
 	steps int
+	asks  *condition // nil: the file is wanted in any case
 }
 
 // Get returns the content of an address, and the announced size, or -1. More than limit bytes are an error, either at
@@ -146,20 +147,25 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 	if err != nil {
 		return nil, 0, &Error{URL: Shown(address), Err: err}
 	}
-	// The causes differ: the deadline's is a SlowError, and a cancel's is the error that the body found.
-	ctx, stop := context.WithTimeoutCause(ctx, c.limits.all, &SlowError{Everything, c.limits.all})
-	f := &fetch{Client: c, ctx: ctx, at: u, limit: limit, sum: sha256.New(), stop: stop}
+	f := c.fetch(ctx, u, limit)
 	if err := f.open(); err != nil {
-		stop()
+		f.stop()
 		return nil, 0, err
 	}
 	return f, f.body.declared, nil
 }
 
+func (c *Client) fetch(ctx context.Context, u *url.URL, limit int64) *fetch {
+	// The causes differ: the deadline's is a SlowError, and a cancel's is the error that the body found.
+	ctx, stop := context.WithTimeoutCause(ctx, c.limits.all, &SlowError{Everything, c.limits.all})
+	return &fetch{Client: c, ctx: ctx, at: u, limit: limit, sum: sha256.New(), stop: stop}
+}
+
 // once requests an address once, following redirects.
-func (c *Client) once(ctx context.Context, u *url.URL, limit int64) (*body, error) {
+func (c *Client) once(ctx context.Context, u *url.URL, limit int64, asks *condition) (*body, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	way := c.start(u)
+	way.asks = asks
 	var resp *http.Response
 	var err error
 	for resp == nil && err == nil {
@@ -167,7 +173,7 @@ func (c *Client) once(ctx context.Context, u *url.URL, limit int64) (*body, erro
 	}
 	if err == nil {
 		var b *body
-		if b, err = c.open(ctx, cancel, resp, limit); err == nil {
+		if b, err = c.open(ctx, cancel, resp, limit, asks); err == nil {
 			b.way = way
 			return b, nil
 		}
@@ -216,11 +222,15 @@ func (w *way) error(err error) error {
 
 // step makes one request. It returns the answer, or nil for a redirect, which w has then followed.
 func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
-	resp, err := c.request((&http.Request{Method: http.MethodGet, URL: w.at, Header: http.Header{
+	header := http.Header{
 		"User-Agent":      {"rye"},
 		"Accept":          {"*/*"},
 		"Accept-Encoding": {"identity"},
-	}}).WithContext(ctx), w)
+	}
+	if w.asks != nil && w.asks.tag != "" {
+		header.Set("If-None-Match", w.asks.tag)
+	}
+	resp, err := c.request((&http.Request{Method: http.MethodGet, URL: w.at, Header: header}).WithContext(ctx), w)
 	if err != nil || !IsRedirect(resp.StatusCode) {
 		return resp, err
 	}
@@ -350,10 +360,13 @@ func over(ctx context.Context) error {
 }
 
 // open checks an answer's header and returns a body that enforces the limits.
-func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, limit int64) (*body,
-	error) {
-	var err error
+func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, limit int64,
+	asks *condition) (*body, error) {
+	tag, err := asks.answer(resp)
 	switch coding := resp.Header.Values("Content-Encoding"); {
+	case err != nil:
+	case asks.unchanged(resp):
+		return &body{rc: resp.Body, ctx: ctx, cancel: cancel, tag: tag, unchanged: true}, nil
 	case resp.StatusCode != http.StatusOK:
 		asked := strings.ToLower(resp.Header.Get("WWW-Authenticate"))
 		err = &StatusError{resp.StatusCode, RetryAfter(resp.Header), strings.HasPrefix(asked, "bearer")}
@@ -368,7 +381,7 @@ func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp 
 		resp.Body.Close()
 		return nil, err
 	}
-	b := &body{rc: resp.Body, ctx: ctx, cancel: cancel, limit: limit, declared: resp.ContentLength,
+	b := &body{rc: resp.Body, ctx: ctx, cancel: cancel, limit: limit, declared: resp.ContentLength, tag: tag,
 		stall: c.limits.stall}
 	b.begin()
 	return b, nil

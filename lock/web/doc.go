@@ -6,7 +6,8 @@
 // the bytes already read (skip), and compares them.
 //
 // All of rye's downloads go through it. It trusts neither the name service, nor the server, nor its redirects. The
-// caller checks digests and signatures. Nothing is cached.
+// caller checks digests and signatures. Nothing is cached: a caller that has kept a file asks with its ETag (GetIf),
+// and then no bytes come while the file is unchanged.
 //
 //	client := web.New(web.Options{})
 //	file, size, err := client.Get(ctx, "https://bundles.acme.example/revoked.yaml", 64<<20)

@@ -230,6 +230,8 @@ var (
 	errEncoded  = errors.New("it is compressed, which rye did not ask for")
 	errNoEnd    = errors.New("it has neither a length nor chunks")
 	errChanged  = errors.New("the file changed during the download")
+	errTag      = errors.New("its ETag is not the tag of one version of a file")
+	errOtherTag = errors.New("it says that the file is unchanged, and gives the ETag of another version")
 	errNoTarget = errors.New("a redirect without a location")
 )
 
