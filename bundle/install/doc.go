@@ -15,11 +15,13 @@
 //	bundles/HEX/evidence                                the tree of its evidence, if it has any
 //	bundles-v1/HEX, …/files                             the same of a v1 bundle, with its manifest among its files
 //	signatures/HEX                                      the blob of its signature lines, the union of all that came
+//	proofs/HEX/LOG                                      the blob of the proof that a registry's log has the bundle
 //	installed/PLACE/HEX, …/files, …/evidence            the same for what a user space has or had
 //
-// HEX are the 64 digits of the manifest's id. Ids and versions can't be part of these names, which are shorter than
-// an id may be and don't allow "+". PLACE are the first 16 digits of the digest of the directory's path: several user
-// spaces can use one store, and none removes refs of another.
+// HEX are the 64 digits of the manifest's id, LOG are the first 16 digits of the digest of a log's name. Ids and
+// versions can't be part of these names, which are shorter than an id may be and don't allow "+". PLACE are the first
+// 16 digits of the digest of the directory's path: several user spaces can use one store, and none removes refs of
+// another.
 //
 // # How an install goes through here
 //

@@ -3,7 +3,7 @@
 // Package oci defines the form of a bundle there. Signatures, with the public keys of their signers, and evidence
 // refer to it; evidence is also among the objects, so that a copy without referrers is complete. Signatures of all
 // referrers count, in one union: a later signature changes no digest. What arrives is verified like a bundle from
-// anywhere else.
+// anywhere else. Proofs that logs of registries have the bundle refer to it, too, and are kept with it.
 //
 // A tag may move on, never back (package rollback): the journal records, under the repository, which manifest each
 // version has, and under a tag that isn't a version, the version it was at.
@@ -36,7 +36,11 @@ import (
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/tlog"
 )
+
+// proofName is the name of a proof among the attachments.
+const proofName = "manifest.yaml.tlog-proof"
 
 // maxEvidence is the size of the largest evidence that becomes a referrer. Larger evidence is only among the objects.
 const maxEvidence = 8 << 20
@@ -97,10 +101,10 @@ func objects(b *bundle.Bundle) []cas.Info {
 	return all
 }
 
-// Push pushes a bundle whose files src has, with its signatures and those of the keys that made them, and remembers
-// its version. It refuses another bundle of a remembered version.
+// Push pushes a bundle whose files src has, with its signatures and those of the keys that made them, and with proofs
+// of it in logs, and remembers its version. It refuses another bundle of a remembered version.
 func Push(ctx context.Context, place *oci.Place, tag string, bundle *bundle.Bundle, src cas.Getter,
-	memory *rollback.Journal, now time.Time, keys ...manifest.SignerKey) (*oci.Pushed, error) {
+	memory *rollback.Journal, now time.Time, proofs []*tlog.Proof, keys ...manifest.SignerKey) (*oci.Pushed, error) {
 	if err := memory.CheckNew(bundle.FileList); err != nil {
 		return nil, err
 	}
@@ -123,6 +127,10 @@ func Push(ctx context.Context, place *oci.Place, tag string, bundle *bundle.Bund
 			a.Parts = append(a.Parts, format.Part{Type: format.KeysType, Name: "manifest.yaml.keys", Bytes: text})
 		}
 		content.Attachments = append(content.Attachments, a)
+	}
+	for _, proof := range proofs {
+		content.Attachments = append(content.Attachments, format.Attachment{Type: format.ProofType,
+			Parts: []format.Part{{Type: format.ProofType, Name: proofName, Bytes: proof.Append(nil)}}})
 	}
 	for _, e := range bundle.Evidence {
 		if e.Size > maxEvidence {
@@ -168,7 +176,7 @@ type Remote struct {
 	*bundle.Bundle
 	Image *oci.Image
 	Keys  []manifest.SignerKey // that the registry claims its signers have
-	Left  []string             // which attached signatures don't count, and why
+	Left  []string             // which attachments don't count, and why
 }
 
 // Open reads the manifest that a tag or a digest names, and the signatures. If there are too many, it keeps those
@@ -230,6 +238,9 @@ type Pull struct {
 	Verify  bundle.VerifyOptions
 	Journal *rollback.Journal
 	Now     func() time.Time
+	// Proof refuses an attached proof that is known to be false; nil: each that names the bundle is taken. Nothing
+	// else vouches for a proof that was taken.
+	Proof func(ctx context.Context, proof *tlog.Proof, of tlog.Release) error
 }
 
 // Take puts a bundle into the store, and names it there after it has verified all of it. If verification fails, the
@@ -262,7 +273,64 @@ func (r *Remote) Take(ctx context.Context, tag string, pull Pull) (*bundle.Repor
 	if err := pull.Journal.Record(ctx, steps...); err != nil {
 		return report, err
 	}
-	return report, install.Keep(ctx, pull.Store, r.Bundle, r.Image.Document, pull.Verify)
+	if err := install.Keep(ctx, pull.Store, r.Bundle, r.Image.Document, pull.Verify); err != nil {
+		return report, err
+	}
+	return report, r.takeProofs(ctx, pull)
+}
+
+// takeProofs keeps the attached proofs of the bundle, one of each log that the store has none of.
+func (r *Remote) takeProofs(ctx context.Context, pull Pull) error {
+	of := tlog.Release{Bundle: r.BundleID, Version: r.Version, Manifest: r.ID}
+	left, err := r.Image.Attached(ctx, format.ProofType, func(a *format.Attachment) error {
+		for _, part := range a.Parts {
+			if part.Type != format.ProofType {
+				continue
+			}
+			proof, err := tlog.ParseProof(part.Bytes)
+			if err == nil {
+				err = names(proof, of)
+			}
+			if err == nil && pull.Proof != nil {
+				err = pull.Proof(ctx, proof, of)
+			}
+			if err == nil {
+				err = r.keepProof(ctx, pull, proof, of)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, why := range left {
+		r.Left = append(r.Left, "proof left out: "+why.Error())
+	}
+	return err
+}
+
+// names returns an error unless the entry that a proof claims to be of publishes the bundle.
+func names(proof *tlog.Proof, of tlog.Release) error {
+	entry, err := tlog.ParseEntry(proof.Entry)
+	if err != nil {
+		return err
+	}
+	for _, release := range entry.All() {
+		if release.Bundle == of.Bundle && release.Version == of.Version && release.Manifest == of.Manifest {
+			return nil
+		}
+	}
+	return fault.New(fault.Integrity, "it is a proof of something else than %s", of.Key())
+}
+
+// keepProof keeps a proof, unless the store has one of that log which isn't known to be false: what came first may
+// have been checked more closely.
+func (r *Remote) keepProof(ctx context.Context, pull Pull, proof *tlog.Proof, of tlog.Release) error {
+	kept, err := bundle.ReadProof(ctx, pull.Store, pull.Store, r.ID, proof.Origin())
+	if err == nil && (pull.Proof == nil || pull.Proof(ctx, kept, of) == nil) {
+		return nil
+	}
+	return install.KeepProof(ctx, pull.Store, r.ID, proof)
 }
 
 // steps returns the journal's entries for a bundle that the user named by a tag, or by its digest.

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
@@ -24,6 +26,7 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/tlog"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -31,7 +34,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // A made is a bundle that was made.
 type made struct {
 	*bundle.Bundle
-	files cas.Memory
+	files  cas.Memory
+	proofs []*tlog.Proof
 }
 
 // newBundle makes a bundle of some files, with a bill of materials, signed by keys.
@@ -72,8 +76,8 @@ func newBundle(t *testing.T, version, text string, keys ...key.Private) *made {
 
 func (m *made) push(t *testing.T, p *oci.Place, tag string) *oci.Pushed {
 	t.Helper()
-	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, nil, noon, manifest.SignerKey{Public: keytest.Alice().
-		Public(), Owner: "Alice"})
+	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, nil, noon, m.proofs,
+		manifest.SignerKey{Public: keytest.Alice().Public(), Owner: "Alice"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,6 +173,87 @@ func TestPull(t *testing.T) {
 	}
 	if _, err := two.pull(first.Digest); err != nil {
 		t.Error(err)
+	}
+}
+
+// proof makes the proof that a log with one entry has a version of the bundle.
+func (m *made) proof(t *testing.T, log, version string) *tlog.Proof {
+	t.Helper()
+	k, err := tlog.NewKey(log, keytest.Seeded(1).Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := tlog.AppendEntry(nil, &tlog.Entry{Kind: tlog.Publish, By: "ada", Time: noon, Release: tlog.Release{
+		Bundle: m.BundleID, Version: version, Manifest: m.ID, Archive: cas.Sum([]byte("archive")), Size: 7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tail tlog.Tail
+	if _, err := tail.Add(entry); err != nil {
+		t.Fatal(err)
+	}
+	checkpoint, err := tlog.Sign(k, keytest.Seeded(1), tail.Size(), tail.Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tlog.Proof{Entry: entry, Checkpoint: checkpoint}
+}
+
+// TestProofs: proofs go along with a push and come back with a pull, one of each log, and none that is about something
+// else or known to be false.
+func TestProofs(t *testing.T) {
+	t.Parallel()
+	_, p := place(t)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice())
+	b.proofs = []*tlog.Proof{b.proof(t, "one.example/log", "1.0.0"), b.proof(t, "two.example/log", "1.0.0"),
+		b.proof(t, "three.example/log", "2.0.0"),
+		{Entry: []byte("no entry"), Checkpoint: []byte("four.example/log\n")}}
+	b.push(t, p, "1.0.0")
+	kept := func(u *user) (logs []string) {
+		t.Helper()
+		for _, log := range []string{"one", "two", "three", "four"} {
+			proof, err := bundle.ReadProof(t.Context(), u.Store, u.Store, b.ID, log+".example/log")
+			if err == nil && proof.Origin() == log+".example/log" {
+				logs = append(logs, log)
+			}
+		}
+		return logs
+	}
+	u := newUser(t, p, 1, keytest.Alice())
+	r, err := u.pull("1.0.0")
+	if err != nil || !slices.Equal(kept(u), []string{"one", "two"}) || len(r.Left) != 2 {
+		t.Errorf("%v, kept %q, left %q", err, kept(u), r.Left)
+	}
+	if !strings.Contains(strings.Join(r.Left, "\n"), "a proof of something else than acme/deploy@1.0.0") {
+		t.Errorf("left %q", r.Left)
+	}
+
+	// What is known to be false isn't taken, and what is there isn't replaced.
+	doubting := newUser(t, p, 1, keytest.Alice())
+	doubting.Proof = func(_ context.Context, proof *tlog.Proof, of tlog.Release) error {
+		if of.Key() != "acme/deploy@1.0.0" || of.Manifest != b.ID {
+			t.Errorf("asked about %+v", of)
+		}
+		if proof.Origin() == "one.example/log" {
+			return errors.New("forged")
+		}
+		return nil
+	}
+	r, err = doubting.pull("1.0.0")
+	if err != nil || !slices.Equal(kept(doubting), []string{"two"}) || len(r.Left) != 3 {
+		t.Errorf("%v, kept %q, left %q", err, kept(doubting), r.Left)
+	}
+	mine := b.proof(t, "two.example/log", "1.0.0")
+	mine.Index = 5
+	if err := install.KeepProof(t.Context(), u.Store, b.ID, mine); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.pull("1.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	proof, err := bundle.ReadProof(t.Context(), u.Store, u.Store, b.ID, "two.example/log")
+	if err != nil || proof.Index != 5 {
+		t.Errorf("%+v, %v", proof, err)
 	}
 }
 
@@ -294,7 +379,7 @@ func TestMoves(t *testing.T) {
 	}
 	// A tag that is a version names no other.
 	if _, err := Push(t.Context(), p, "1.2.0", next.Bundle, &next.files, nil,
-		noon); fault.CodeOf(err) != fault.Integrity {
+		noon, nil); fault.CodeOf(err) != fault.Integrity {
 		t.Errorf("a push as another version: %v", err)
 	}
 	d.Mu.Lock()
@@ -308,7 +393,7 @@ func TestMoves(t *testing.T) {
 	// Nor does a version change.
 	other := newBundle(t, "1.0.0", "another", keytest.Alice())
 	if _, err := Push(t.Context(), p, "1.0.0", other.Bundle, &other.files, nil,
-		noon); fault.CodeOf(err) != fault.Conflict ||
+		noon, nil); fault.CodeOf(err) != fault.Conflict ||
 		d.Tags["1.0.0"] != first.Digest {
 		t.Errorf("a push of another bundle: %v", err)
 	}
@@ -336,7 +421,7 @@ func TestForeign(t *testing.T) {
 	d.Mu.Unlock()
 	for tag, hint := range map[string]string{"latest": "rye bundle push acme/deploy oci://" + d.Host() +
 		"/acme/deploy", "1.0.0": "rye docs oci"} {
-		_, err := Push(t.Context(), p, tag, b.Bundle, &b.files, nil, noon)
+		_, err := Push(t.Context(), p, tag, b.Bundle, &b.files, nil, noon, nil)
 		if err == nil {
 			t.Fatalf("%s was replaced", tag)
 		}
@@ -395,11 +480,11 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	// What a push lacks.
-	if _, err := Push(t.Context(), p, "lost", b.Bundle, new(cas.Memory), nil, noon); !errors.Is(err,
+	if _, err := Push(t.Context(), p, "lost", b.Bundle, new(cas.Memory), nil, noon, nil); !errors.Is(err,
 		fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Push(t.Context(), p, "a b", b.Bundle, &b.files, nil, noon); err == nil {
+	if _, err := Push(t.Context(), p, "a b", b.Bundle, &b.files, nil, noon, nil); err == nil {
 		t.Error("a tag with a space")
 	}
 }

@@ -21,6 +21,15 @@ import (
 // than limit bytes are an error, and a missing file is an fs.ErrNotExist.
 type Fetcher interface {
 	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
+	// GetIf returns no reader if the file still has this ETag, and else the ETag that it has now.
+	GetIf(ctx context.Context, address string, limit int64, etag string) (io.ReadCloser, string, error)
+}
+
+// A Keeper keeps small files of registries by their addresses, each with its ETag, which may be "". Nothing vouches
+// for what it returns: a kept file is verified like one that has just arrived.
+type Keeper interface {
+	Kept(ctx context.Context, address string) (text []byte, etag string, err error) // fs.ErrNotExist without one
+	Keep(ctx context.Context, address string, text []byte, etag string) error
 }
 
 // A Client reads one registry. It is safe for concurrent use.
@@ -29,6 +38,7 @@ type Client struct {
 	Fetch    Fetcher
 	Journal  *rollback.Journal // remembers the log's key and last checkpoint, and the issues of indexes
 	Policies []*tlog.Policy    // of witnesses; each must be satisfied
+	Keeper   Keeper            // of indexes and the last checkpoint; nil: none is kept
 	Now      func() time.Time
 }
 
@@ -51,6 +61,50 @@ func (c *Client) Read(ctx context.Context, name string, limit int64) ([]byte, er
 	return io.ReadAll(body)
 }
 
+// A reading is a small file of a registry that was read.
+type reading struct {
+	text []byte
+	etag string
+	kept bool // the registry says that the kept file is its own
+}
+
+// readIf reads a small file, by one conditional request if the file is kept. parse verifies what is kept and what
+// arrives alike; a kept file that it refuses is asked for without a condition.
+func (c *Client) readIf(ctx context.Context, name string, limit int64, parse func(text []byte) error) (*reading,
+	error) {
+	have := new(reading)
+	if c.Keeper != nil {
+		text, etag, err := c.Keeper.Kept(ctx, c.At.URL+"/"+name)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && etag != "" && parse(text) == nil { // whatever is wrong with it, the registry has it still
+			have = &reading{text, etag, true}
+		}
+	}
+	body, etag, err := c.Fetch.GetIf(ctx, c.At.URL+"/"+name, limit, have.etag)
+	if err != nil {
+		return nil, err
+	}
+	if body == nil {
+		return have, nil
+	}
+	defer body.Close()
+	text, err := io.ReadAll(body)
+	if err == nil {
+		err = parse(text)
+	}
+	return &reading{text: text, etag: etag}, err
+}
+
+// keep keeps a small file that was believed.
+func (c *Client) keep(ctx context.Context, name string, r *reading) error {
+	if c.Keeper == nil || r.kept {
+		return nil
+	}
+	return c.Keeper.Keep(ctx, c.At.URL+"/"+name, r.text, r.etag)
+}
+
 // logFiles reads the files of the log.
 type logFiles struct{ *Client }
 
@@ -63,48 +117,53 @@ func (f logFiles) ReadFile(ctx context.Context, name string, limit int64) ([]byt
 type View struct {
 	tlog.Tree
 	known *rollback.Step // the checkpoint before; nil at first contact
+	read  *reading
 }
+
+const checkpointFile = LogDir + "/" + tlog.CheckpointFile
 
 // Names in the journal, under the origin of the log.
 const (
 	keyName        = "log-key"
-	checkpointName = "log-checkpoint"
+	checkpointName = "log-checkpoint" // at the times of this user's clock
+	witnessedName  = "log-witnessed"  // at those of witnesses'
 )
 
 // View reads the newest checkpoint of the log. It must be signed by the log's key and cosigned as the policies say,
-// and continue the last one that was remembered.
+// and continue the last one that was remembered, and that of proofs that were taken.
 func (c *Client) View(ctx context.Context) (*View, error) {
 	if err := c.sameKey(ctx); err != nil {
 		return nil, err
 	}
-	text, err := c.Read(ctx, LogDir+"/"+tlog.CheckpointFile, tlog.MaxCheckpoint)
+	var checkpoint *tlog.Checkpoint
+	read, err := c.readIf(ctx, checkpointFile, tlog.MaxCheckpoint, func(text []byte) (err error) {
+		checkpoint, err = tlog.OpenFor(text, c.At.Log, c.Policies...)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	var witnesses []tlog.Key
-	for _, policy := range c.Policies {
-		witnesses = append(witnesses, policy.Keys()...)
+	view := &View{Tree: tlog.NewTree(checkpoint, logFiles{c}), read: read}
+	if view.known, err = c.last(checkpointName); err != nil {
+		return nil, err
 	}
-	checkpoint, err := tlog.Open(text, c.At.Log, witnesses...)
+	proven, err := c.last(witnessedName)
 	if err != nil {
 		return nil, err
 	}
-	for _, policy := range c.Policies {
-		if err := policy.Check(checkpoint, c.At.Log); err != nil {
-			return nil, err
+	for _, step := range []*rollback.Step{view.known, proven} {
+		if step == nil {
+			continue
 		}
-	}
-	view := &View{Tree: tlog.NewTree(checkpoint, logFiles{c})}
-	if view.known, err = c.last(); err != nil {
-		return nil, err
-	}
-	if view.known != nil {
-		size, err := strconv.ParseInt(view.known.Position, 10, 64)
+		size, err := strconv.ParseInt(step.Position, 10, 64)
 		if err != nil {
 			return nil, err
 		}
+		if step == proven && size > view.Size {
+			continue // a proof can be newer than a copy of the registry
+		}
 		// A root is 32 bytes, as a digest is: so the journal remembers it as the id of the size.
-		if err := view.Extends(ctx, &tlog.Checkpoint{Size: size, Root: tlog.Hash(view.known.ID)}); err != nil {
+		if err := view.Extends(ctx, &tlog.Checkpoint{Size: size, Root: tlog.Hash(step.ID)}); err != nil {
 			return nil, c.about(err)
 		}
 	}
@@ -114,8 +173,15 @@ func (c *Client) View(ctx context.Context) (*View, error) {
 // remember makes a checkpoint the last one that was seen. A version whose time was refused must not be remembered with
 // it: the next time it would count as known.
 func (c *Client) remember(ctx context.Context, view *View) error {
-	return c.about(c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: checkpointName,
-		Position: strconv.FormatInt(view.Size, 10), ID: cas.Digest(view.Root), ByName: true, At: c.Now()}))
+	err := c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: checkpointName,
+		Position: strconv.FormatInt(view.Size, 10), ID: cas.Digest(view.Root), ByName: true, At: c.Now()})
+	if err != nil {
+		return c.about(err)
+	}
+	if err := witnessed(ctx, c.Journal, view.Checkpoint); err != nil {
+		return c.about(err)
+	}
+	return c.keep(ctx, checkpointFile, view.read)
 }
 
 // about adds what to do to an error of a log that contradicts itself.
@@ -132,21 +198,17 @@ func (c *Client) about(err error) error {
 
 // sameKey refuses another key for a log that was seen with one.
 func (c *Client) sameKey(ctx context.Context) error {
-	step := rollback.Step{Source: c.At.Log.Name, Name: keyName, Position: "1", ID: cas.Sum([]byte(c.At.Log.String())),
-		At: c.Now()}
-	err := c.Journal.Record(ctx, step)
+	err := c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: keyName, Position: "1",
+		ID: keyID(c.At.Log), At: c.Now()})
 	if _, other := errors.AsType[*rollback.Error](err); other {
-		return fault.New(fault.Rollback, "the log %q has another key than before", c.At.Log.Name).From(err).
-			Because("its key in rye.yaml is "+c.At.Log.String(),
-				"a log changes its key by a document that the old key has signed, and never without one").
-			On("log", c.At.Log.Name).Try("rye docs registry-trust")
+		return otherKey(c.At.Log, err)
 	}
 	return err
 }
 
-// last returns the journal's entry of the last checkpoint.
-func (c *Client) last() (*rollback.Step, error) {
-	return c.seen(func(s *rollback.Step) bool { return s.Name == checkpointName && s.ByName })
+// last returns the journal's entry of the last checkpoint under a name.
+func (c *Client) last(name string) (*rollback.Step, error) {
+	return c.seen(func(s *rollback.Step) bool { return s.Name == name && s.ByName })
 }
 
 // seen returns the journal's first entry about the log for which what holds; nil if there is none.
@@ -209,22 +271,35 @@ func (c *Client) ParseIndex(id string, text []byte) (*index.Index, error) {
 	return list, nil
 }
 
-// Index reads the index of a bundle. It returns the text, too.
-func (c *Client) Index(ctx context.Context, id string) (*index.Index, []byte, error) {
-	text, err := c.Read(ctx, IndexFile(id), index.MaxBytes)
-	if err != nil {
-		return nil, nil, err
+// Index reads the index of a bundle, by one conditional request if it is kept. Before an index that has changed is
+// remembered, log reads the log: what a registry says that contradicts itself must not be remembered.
+func (c *Client) Index(ctx context.Context, id string, log func() error) (*index.Index, error) {
+	var list *index.Index
+	read, err := c.readIf(ctx, IndexFile(id), index.MaxBytes, func(text []byte) (err error) {
+		list, err = c.ParseIndex(id, text)
+		return err
+	})
+	if err == nil && !read.kept {
+		err = log()
 	}
-	list, err := c.ParseIndex(id, text)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return list, text, c.Journal.Record(ctx, rollback.Step{Source: c.At.URL, Name: list.Name,
-		Position: strconv.FormatInt(list.Counter, 10), ID: list.ID, ByName: true, At: c.Now()})
+	if err := c.Journal.Record(ctx, rollback.Step{Source: c.At.URL, Name: list.Name,
+		Position: strconv.FormatInt(list.Counter, 10), ID: list.ID, ByName: true, At: c.Now()}); err != nil {
+		return nil, err
+	}
+	return list, c.keep(ctx, IndexFile(id), read)
 }
 
-// backdated is how much earlier than the client saw the log's size a later entry may claim to be.
-const backdated = 10 * time.Minute
+// KeptIndex returns the kept index of a bundle, verified as if it had just arrived.
+func (c *Client) KeptIndex(ctx context.Context, id string) (*index.Index, error) {
+	text, _, err := c.Keeper.Kept(ctx, c.At.URL+"/"+IndexFile(id))
+	if err != nil {
+		return nil, err
+	}
+	return c.ParseIndex(id, text)
+}
 
 // Prove shows that the log has the version of an index entry, and returns the proof. A version whose time can't be
 // true is refused: it is earlier than that of the entry before it, or than this client saw the log without it.
@@ -252,7 +327,7 @@ func (c *Client) Prove(ctx context.Context, view *View, e *index.Entry) (*tlog.P
 		if err != nil {
 			return nil, err
 		}
-		if e.Logged.Leaf >= size && e.Logged.Time.Before(known.At.Add(-backdated)) {
+		if tooEarly(e.Logged.Leaf, LogEntry(e), size, known.At) {
 			return nil, wrong("it says that it was published at " + e.Logged.Time.Format(time.RFC3339) +
 				", and the log didn't have it at " + known.At.Format(time.RFC3339))
 		}

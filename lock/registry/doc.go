@@ -3,7 +3,11 @@
 //
 // How a version goes through here: Client.Index reads the checkpoint of the log and the index of a bundle, compares
 // both with what this user saw before (Memory), and asks the witness policies. Client.Prove shows that the log has the
-// entry that the index claims, and returns the proof. Client.Archive reads the archive and compares its digest.
+// entry that the index claims, and returns the proof. Client.Archive reads the archive and compares its digest. A file
+// that was kept is asked for by one conditional request (Keeper).
+//
+// Without the registry, Logs.Check shows by a proof that its log has a version; Logs.Take also remembers the proof's
+// checkpoint.
 //
 // # Files
 //

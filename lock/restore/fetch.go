@@ -79,6 +79,9 @@ func (ans *FetchResult) fetch(ctx context.Context, lock *workspace.Lock) error {
 	if broken > 0 || unread {
 		lock.Warn("healed damaged objects in the store from the sources of the lock", nil)
 	}
+	if err := takeProofs(ctx, lock, v); err != nil {
+		return err
+	}
 	ans.Objects, ans.all = int64(len(objects)), objects
 	return gcroot.Lock(ctx, lock.DiskStore(), lock.LockPath(), objects)
 }

@@ -62,9 +62,10 @@ func Vendor(ctx context.Context, lock *workspace.Lock, fetched FetchResult) (*Ve
 	if err != nil {
 		return nil, err
 	}
-	return &VendorResult{Dir: lock.VendorDir(), Files: result.Files, Objects: result.Objects, Bytes: result.Bytes,
+	ans := &VendorResult{Dir: lock.VendorDir(), Files: result.Files, Objects: result.Objects, Bytes: result.Bytes,
 		Written: result.Written,
-		Removed: result.Removed, Problems: []string{}}, nil
+		Removed: result.Removed, Problems: []string{}}
+	return ans, vendorProofs(ctx, lock, ans)
 }
 
 // wanted returns all objects of a lock with the signatures of its manifests, and the item that needs each.
@@ -149,7 +150,14 @@ func CheckVendor(ctx context.Context, locked *workspace.Lock) (*VendorResult, er
 		ans.Foreign = append(ans.Foreign, filepath.Join(locked.VendorDir(), name))
 	}
 	ans.Files, ans.Objects, ans.Bytes = report.Files, report.Objects, report.Bytes
-	if len(report.Damaged)+len(report.Missing) > 0 {
+	wrong, err := checkProofs(ctx, locked, v, report.Proofs, ans)
+	if err != nil {
+		return nil, err
+	}
+	if wrong != nil && len(ans.Problems) == 1 {
+		return fail(fault.Of(wrong))
+	}
+	if wrong != nil || len(report.Damaged)+len(report.Missing) > 0 {
 		return fail(fault.New(fault.Integrity, ".ai/vendor does not match the lock: %s",
 			fault.Count(int64(len(ans.Problems)), "problem")))
 	}

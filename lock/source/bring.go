@@ -71,7 +71,11 @@ func (c *carrier) bring(ctx context.Context) (*bundle.Bundle, error) {
 			return nil, err
 		}
 	}
-	if _, listed := c.want.Source.Registry(); c.want.Source.Remote() && !c.want.Source.Index && !listed {
+	url, listed := c.want.Source.Registry()
+	if listed {
+		return opened, c.keepProof(ctx, url)
+	}
+	if c.want.Source.Remote() && !c.want.Source.Index {
 		err = c.keep(ctx, archiveRef(c.want.Source.Where), cas.ID{Kind: cas.Document, Digest: opened.ID})
 	}
 	return opened, err
@@ -231,7 +235,7 @@ func (c *carrier) offline(address string, refused error) error {
 	if refused != nil {
 		return refused
 	}
-	return &OfflineError{address, c.want.ID, c.want.Version, c.missing}
+	return &OfflineError{Address: address, ID: c.want.ID, Version: c.want.Version, Missing: c.missing}
 }
 
 // listed brings the bundle from the address in the index.

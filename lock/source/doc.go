@@ -59,7 +59,12 @@
 //
 //	indexes/HEX     the document of an index; its signatures stand where those of all documents do
 //	archives/HEX    the document of a bundle's manifest, of a repository at its commit too
+//	fetched/HEX     the last good index of a bundle in a registry, or checkpoint of its log: a blob with its ETag, a
+//	                line feed, and its text
 //
-// A missing object is an *OfflineError. With a Fetcher the kept copies are never used: an unreachable server is an
-// error.
+// That a registry's log has a version is shown offline by the proof that is kept with the bundle (package
+// bundle/install), or by the lock: its proof was checked when it was locked.
+//
+// A missing object is an *OfflineError. With a Fetcher the kept copies are used only if a registry says, to a
+// conditional request, that they are what it has: an unreachable server is an error.
 package source

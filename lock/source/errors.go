@@ -149,6 +149,7 @@ type OfflineError struct {
 	Address     string
 	ID, Version string   // of the bundle; empty for an index
 	Missing     []cas.ID // the missing objects of the bundle, if known
+	Proof       bool     // what is missing is the proof of a registry's log
 }
 
 func (e *OfflineError) Error() string {
@@ -158,6 +159,9 @@ func (e *OfflineError) Error() string {
 		what = fmt.Sprintf("the index %+q", e.Address)
 	case e.Address:
 		what = fmt.Sprintf("%+q", e.Address)
+	}
+	if e.Proof {
+		what = "the proof of " + what
 	}
 	switch what += " is not in the store, and rye is offline"; len(e.Missing) {
 	case 0:
@@ -179,7 +183,10 @@ func (e *OfflineError) Fault() *fault.Error {
 	if e.ID == "" {
 		return f.Try("rye lock") // rye fetch reads no index
 	}
-	return f.On("bundle", e.ID).On("version", e.Version).Try("rye fetch")
+	if f.On("bundle", e.ID).On("version", e.Version); e.Proof {
+		return f.Try("rye update " + fault.Quote(e.ID)) // rye fetch brings what is locked
+	}
+	return f.Try("rye fetch")
 }
 
 // Mismatch is the error for a bundle that differs from the index's or the caller's expectation in what: id, version,

@@ -201,6 +201,6 @@ func (c *carrier) imported(ctx context.Context, ref oci.Reference) error {
 		return err
 	}
 	_, err = r.Take(ctx, "", remote.Pull{Store: c.o.Store, Spool: c.o.Spool, Verify: c.verify, Journal: c.o.Journal,
-		Now: c.o.Now})
+		Now: c.o.Now, Proof: c.logs().Take})
 	return err
 }

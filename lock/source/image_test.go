@@ -29,7 +29,7 @@ func (w *world) push(p *pack, tag string) {
 	place, err := oci.Open(oci.Reference{Dir: filepath.Join(w.dir, "..", "stick")}, oci.Options{})
 	if err == nil {
 		_, err = remote.Push(w.t.Context(), place, tag, &bundle.Bundle{FileList: h.List, Files: h.Files}, &p.store,
-			&rollback.Journal{Path: filepath.Join(w.t.TempDir(), "rollback")}, time.Now())
+			&rollback.Journal{Path: filepath.Join(w.t.TempDir(), "rollback")}, time.Now(), nil)
 	}
 	if err != nil {
 		w.t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/rye-build/rye/bundle/remote"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/oci"
+	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
@@ -26,11 +26,8 @@ import (
 	"github.com/rye-build/rye/manifest/tlog"
 )
 
-// A Fetcher gets the content of an https address, and its announced size (-1: unknown), as *web.Client does. More
-// than limit bytes are an error.
-type Fetcher interface {
-	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
-}
+// A Fetcher gets files by https, as *web.Client does.
+type Fetcher = registry.Fetcher
 
 // Options configures New. Dir, Store, Verify.Trust, Journal and Now are required.
 type Options struct {
@@ -39,7 +36,7 @@ type Options struct {
 	// Registries are the registries of bundles, with the policies of witnesses that hold for their logs.
 	Registries []project.Registry
 	Witnesses  []*tlog.Policy
-	Locked     func(id string) string // the locked version of a bundle, or ""; may be nil
+	Locked     func(id string) *file.Bundle // the locked bundle, or nil; may be nil
 	// Before leaves out versions in registries that are newer, except locked ones, and tells Young; zero: none.
 	Before   time.Time
 	Young    func(id, version string, since time.Time) // several goroutines call it
@@ -176,11 +173,9 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 		}
 		src, digest = at, b.ID
 	} else if url, ok := src.Registry(); ok {
-		entry, err := s.proven(ctx, id, version, url)
-		if err != nil {
+		if digest, err = s.published(ctx, id, version, url); err != nil {
 			return cas.Digest{}, src, err
 		}
-		digest = entry.Manifest
 	} else if src.Index {
 		x, err := s.index(ctx, src.Where)
 		if err != nil {

@@ -22,6 +22,7 @@ type Report struct {
 	Stale       []string // files that Write would write or remove
 	// files of others, which this package leaves alone; directories end in "/"
 	Foreign []string
+	Proofs  []cas.Digest // the manifests of the bundles that it has proofs of
 }
 
 // Check compares the directory dir with what Write would make of it for these objects. It reads and hashes
@@ -48,6 +49,10 @@ func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
 		return nil, err
 	} else if !ok {
 		checker.report.Stale = append(checker.report.Stale, attributesName)
+	}
+	for _, name := range listing.proofs {
+		id, _, _ := cutDigest([]byte(name))
+		checker.report.Proofs = append(checker.report.Proofs, id)
 	}
 	// Missing files are examined too, as empty ones.
 	names := slices.Concat(listing.packs, listing.large)

@@ -17,6 +17,7 @@
 //	0.pack … f.pack   else those whose digest begins with this digit
 //	00.pack … ff.pack, 000.pack …, where one of these would be too large, in its place
 //	HEX.blob          a large object, which is the file; also HEX.tree and HEX.document
+//	HEX.tlog-proof    the proof that a registry's log has the bundle with this manifest (package manifest/tlog)
 //
 // An object of at most 65,536 bytes is small. A pack is too large with more than 1 MiB, counting each object with 100
 // other bytes than its own. HEX is the 64 digits of a digest.
@@ -55,11 +56,13 @@
 //
 // # Errors
 //
-// No file here is trusted. Each object is hashed, a large one while it is read and a small one before, so that a
-// damaged, forged or misplaced line is an error or is ignored. Looking for an object in an invalid pack returns an
-// *Error with file and line. Exceptions are order, duplicate lines, and git's conflict markers: they don't concern
-// objects. A pack has at most 16 MiB, a line 131,300 bytes, a directory 1,048,576 lines, and a lock at most 262,144
-// objects. No link is followed, not even the directory itself.
+// No file here is trusted. What a proof shows, its reader verifies with the keys of the log and of witnesses. It has
+// other bytes whenever it is made, so WriteProofs is given the one that is there, as long as that counts. Each object
+// is hashed, a large one while it is read and a small one before, so that a damaged, forged or misplaced line is an
+// error or is ignored. Looking for an object in an invalid pack returns an *Error with file and line. Exceptions are
+// order, duplicate lines, and git's conflict markers: they don't concern objects. A pack has at most 16 MiB, a line
+// 131,300 bytes, a directory 1,048,576 lines, and a lock at most 262,144 objects. No link is followed, not even the
+// directory itself.
 //
 // # Interruptions
 //

@@ -47,6 +47,7 @@ func openFiles(dir string) (*files, error) {
 type listing struct {
 	packs      []string
 	large      []string
+	proofs     []string
 	unfinished []string
 	others     []string // files of others; directories end in "/"
 }
@@ -75,13 +76,16 @@ func (f *files) list() (*listing, error) {
 			listing.packs = append(listing.packs, name)
 		case isLarge:
 			listing.large = append(listing.large, name)
+		case isProof(name):
+			listing.proofs = append(listing.proofs, name)
 		case strings.HasPrefix(name, unfinished):
 			listing.unfinished = append(listing.unfinished, name)
 		case name != attributesName:
 			listing.others = append(listing.others, name)
 		}
 	}
-	for _, names := range [][]string{listing.packs, listing.large, listing.unfinished, listing.others} {
+	for _, names := range [][]string{listing.packs, listing.large, listing.proofs, listing.unfinished,
+		listing.others} {
 		slices.Sort(names)
 	}
 	return listing, nil

@@ -210,17 +210,15 @@ func (l *Lock) connect(store install.Store) (err error) {
 				l.Progress(n)
 			}
 		},
-		Registries: l.Yaml.Registries, Before: l.Before, Young: l.Young.add, Locked: func(id string) string {
-			if l.Old != nil {
-				if b := l.Old.Bundle(id); b != nil {
-					return b.Version
-				}
+		Registries: l.Yaml.Registries, Before: l.Before, Young: l.Young.add, Locked: func(id string) *lockfile.Bundle {
+			if l.Old == nil {
+				return nil
 			}
-			return ""
+			return l.Old.Bundle(id)
 		},
 	}
 	if len(options.Registries) > 0 {
-		if options.Witnesses, err = l.witnesses(); err != nil {
+		if options.Witnesses, err = l.witnesses(l.DotAI); err != nil {
 			return err
 		}
 	}

@@ -13,10 +13,10 @@ import (
 // WitnessFile is the file in an .ai that says which witnesses must have signed the checkpoints of registries' logs.
 const WitnessFile = "logs.policy"
 
-// witnesses returns the policies of the user and of the project. Both must be satisfied: a project can only demand
-// more.
-func (l *Lock) witnesses() (all []*tlog.Policy, err error) {
-	for _, dir := range []string{l.UserSpace().Path, l.DotAI} {
+// witnesses returns the policies of the user and of the project with this .ai, which may be "". Both must be
+// satisfied: a project can only demand more.
+func (w *Workspace) witnesses(dotAI string) (all []*tlog.Policy, err error) {
+	for _, dir := range []string{w.UserSpace().Path, dotAI} {
 		if dir == "" {
 			continue
 		}

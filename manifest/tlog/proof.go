@@ -104,14 +104,9 @@ func (p *Proof) Append(dst []byte) []byte {
 // Verify opens the checkpoint of the proof with the log's key, asks the policies about it, and shows that the entry is
 // in that log. It returns the entry, which the caller compares with what it is about.
 func (p *Proof) Verify(log Key, policies ...*Policy) (*Entry, *Checkpoint, error) {
-	checkpoint, err := Open(p.Checkpoint, log, keysOf(policies)...)
+	checkpoint, err := OpenFor(p.Checkpoint, log, policies...)
 	if err != nil {
 		return nil, nil, err
-	}
-	for _, policy := range policies {
-		if err := policy.Check(checkpoint, log); err != nil {
-			return nil, nil, err
-		}
 	}
 	if p.Index >= checkpoint.Size {
 		return nil, nil, notIncluded(checkpoint, p.Index, errors.New("the log has fewer entries"))
@@ -125,6 +120,26 @@ func (p *Proof) Verify(log Key, policies ...*Policy) (*Entry, *Checkpoint, error
 		return nil, nil, err
 	}
 	return entry, checkpoint, nil
+}
+
+// OpenFor opens a checkpoint that each of the policies must believe.
+func OpenFor(text []byte, log Key, policies ...*Policy) (*Checkpoint, error) {
+	checkpoint, err := Open(text, log, keysOf(policies)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, policy := range policies {
+		if err := policy.Check(checkpoint, log); err != nil {
+			return nil, err
+		}
+	}
+	return checkpoint, nil
+}
+
+// Origin returns the name of the log that the proof claims to be of. Nothing vouches for it before Verify.
+func (p *Proof) Origin() string {
+	origin, _, _ := strings.Cut(string(p.Checkpoint), "\n")
+	return origin
 }
 
 // keysOf returns the keys of the witnesses of several policies.

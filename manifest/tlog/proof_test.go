@@ -57,6 +57,15 @@ func TestProofGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if read.Origin() != h.log.Name || (&tlog.Proof{}).Origin() != "" {
+		t.Errorf("it claims to be of %q", read.Origin())
+	}
+	if c.Cosigned() != 0 {
+		t.Errorf("%d witnesses that are unknown", c.Cosigned())
+	}
+	if _, c, err := read.Verify(h.log, policy, policy, nil); err != nil || c.Cosigned() != 1 {
+		t.Errorf("the same witness in two policies: %v", err)
+	}
 	if _, c, err := read.Verify(h.log, policy, nil); err != nil || !c.FirstSeen().Equal(at) {
 		t.Errorf("with its witness: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 const (
 	SignaturesType = "application/vnd.rye.signatures.v2"
 	KeysType       = "application/vnd.rye.keys.v2"
+	ProofType      = "application/vnd.rye.tlog-proof.v2" // that a registry's log has the bundle
 )
 
 // The limits of an attachment that is read.

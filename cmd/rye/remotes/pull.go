@@ -88,9 +88,13 @@ func (c *bundlePullRun) pull(ctx context.Context, app *cli.App) (cli.Answer, err
 	if ref.Digest != "" {
 		tag = "" // the digest decides, so the tag may go back to an older version
 	}
+	logs, err := workspace.Logs()
+	if err != nil {
+		return nil, err
+	}
 	report, err := source.Take(ctx, tag, remote.Pull{Store: store, Spool: spool, Verify: vouching.Options,
 		Journal: space.Journal,
-		Now:     app.Now})
+		Now:     app.Now, Proof: logs.Take})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/manifest/tlog"
 )
 
 type bundlePushRun struct {
@@ -77,10 +78,15 @@ func (c *bundlePushRun) Run(ctx context.Context, app *cli.App) (cli.Answer, erro
 	if progress != nil {
 		progress.Total.Store(found.Bundle.Bytes)
 	}
+	proofs, err := workspace.Proofs(ctx, tlog.Release{Bundle: found.Bundle.BundleID, Version: found.Bundle.Version,
+		Manifest: found.Bundle.ID})
+	if err != nil {
+		return nil, err
+	}
 	// A push keeps a few large buffers. With the usual percentage, garbage could double the memory that they need.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	done, err := remote.Push(ctx, place, cmp.Or(ref.Tag, remote.Tag(found.Bundle.Version)), found.Bundle, found.Files,
-		workspace.Journal(), app.Now(), signs.SignerKeys(app, found.Bundle.Signatures)...)
+		workspace.Journal(), app.Now(), proofs, signs.SignerKeys(app, found.Bundle.Signatures)...)
 	if err != nil {
 		return nil, found.Changed(err)
 	}
