@@ -31,6 +31,7 @@ const (
 	CheckItem       Check = "item"     // an item's signature or tree is invalid, or policy doesn't admit it
 	CheckRequires   Check = "requires" // a required bundle is missing, or in another version
 	CheckEvidence   Check = "evidence" // required evidence is missing or invalid
+	CheckProof      Check = "proof"    // the proof of a registry's log is of something else, or not believed
 )
 
 // A Failure is one reason why a bundle fails verification.
@@ -109,7 +110,7 @@ func (f *Failure) Finding() Finding {
 		out.Code = fault.Policy
 	case CheckRequires:
 		out.Code = fault.NotFound
-	case CheckManifest, CheckSignatures, CheckRevoked, CheckItem, CheckRead:
+	case CheckManifest, CheckSignatures, CheckRevoked, CheckItem, CheckRead, CheckProof:
 		if code != fault.Unknown {
 			out.Code = code
 		}
@@ -135,7 +136,7 @@ var checkWords = map[Check]string{
 	CheckMode: "has another mode", CheckRead: "is unreadable", CheckRef: "has another ref in the manifest",
 	CheckVersion: "has another version in the manifest", CheckRevoked: "is revoked", CheckItem: "invalid item",
 	CheckRequires: "a required bundle is missing",
-	CheckEvidence: "required evidence is missing or invalid",
+	CheckEvidence: "required evidence is missing or invalid", CheckProof: "its proof doesn't count",
 }
 
 // Text returns the finding in one line.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
@@ -59,6 +60,15 @@ func (f *Found) Format() string {
 		return sign.V1.String()
 	}
 	return sign.V2.String()
+}
+
+// File returns the path of an archive that is a file, else "".
+func (f *Found) File() string {
+	file, ok := f.Archive.(*os.File)
+	if !ok || f.Place == StandardInput {
+		return ""
+	}
+	return file.Name()
 }
 
 // Source returns the bundle for verification. An archive is read through counted.

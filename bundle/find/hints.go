@@ -23,6 +23,8 @@ func (f *Found) Hints(all []*bundle.Failure, byPolicy bool) (hints []string) {
 			hints = append(hints, "rye trust check "+fault.Quote("bundle:"+f.ID))
 		case bundle.CheckExtra:
 			hints = append(hints, "rye bundle verify "+fault.Quote(f.ID)+" --allow-extra")
+		case bundle.CheckProof:
+			hints = append(hints, "rye docs registry-trust")
 		case bundle.CheckEvidence:
 			if no, ok := errors.AsType[*bundle.NotAdmittedError](failed.Err); ok && failed.Path != "" &&
 				no.Decision.Code == policy.BelowThreshold {

@@ -6,7 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -87,6 +91,43 @@ func host(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Setenv("RYED", answer.Data.URL)
 	ts.Setenv("RYEDHOST", at.Host)
+}
+
+// meter is "meter FILE": METER is the address of what stands before RYED, and METERHOST the host of that. Each request
+// through it adds a line to FILE: its path, whether it has a condition, the status, and the bytes of the answer.
+func meter(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: meter FILE")
+	}
+	to, err := url.Parse(ts.Getenv("RYED"))
+	ts.Check(err)
+	log := ts.MkAbs(args[0])
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := r.Clone(r.Context())
+		out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = to.Scheme, to.Host, to.Host, ""
+		answer, err := http.DefaultTransport.RoundTrip(out)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer answer.Body.Close()
+		maps.Copy(w.Header(), answer.Header)
+		w.WriteHeader(answer.StatusCode)
+		n, _ := io.Copy(w, answer.Body)
+		asked := "whole"
+		if r.Header.Get("If-None-Match") != "" {
+			asked = "if-changed"
+		}
+		if f, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
+			fmt.Fprintln(f, r.URL.Path, asked, answer.StatusCode, n)
+			f.Close()
+		}
+	}))
+	ts.Defer(server.Close)
+	at, err := url.Parse(server.URL)
+	ts.Check(err)
+	ts.Setenv("METER", server.URL)
+	ts.Setenv("METERHOST", at.Host)
 }
 
 // hosting is the key of what ends a script's registry.

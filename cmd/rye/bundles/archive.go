@@ -18,6 +18,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/tlog"
 )
 
 type bundleExportRun struct {
@@ -33,6 +35,7 @@ type bundleExport struct {
 	Digest   string `json:"digest"` // of the archive
 	Bytes    int64  `json:"bytes"`  // size of the archive
 	Files    int    `json:"files"`
+	Proof    string `json:"proof,omitempty"` // the file with the proof that a log has the archive
 }
 
 func (e bundleExport) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
@@ -97,9 +100,30 @@ func (c *bundleExportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, er
 	}
 	ans.Digest = sum.Digest().String()
 	progress.Done()
+	if ans.Proof, err = c.proof(ctx, work, found.Bundle, sum.Digest(), ans.File, ans.Bytes); err != nil {
+		return nil, err
+	}
 	app.Term.Note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, fault.Count(int64(ans.Files), "file"),
 		cli.ByteSize(float64(ans.Bytes)))
 	return ans, nil
+}
+
+// proof writes the proof of an archive beside it, if a log has exactly this archive.
+func (c *bundleExportRun) proof(ctx context.Context, work *paths.Workspace, b *bundle.Bundle, digest cas.Digest,
+	file string, size int64) (string, error) {
+	proofs, err := work.Proofs(ctx, tlog.Release{Bundle: b.BundleID, Version: b.Version, Manifest: b.ID,
+		Archive: digest, Size: size})
+	if err != nil || len(proofs) == 0 {
+		return "", err
+	}
+	to, err := paths.ToWrite(work.App, file+registry.ProofSuffix)
+	if err != nil {
+		return "", err
+	}
+	return file + registry.ProofSuffix, osfile.WriteFile(to, 0o644, false, func(w io.Writer) error {
+		_, err := w.Write(proofs[0].Append(nil))
+		return err
+	})
 }
 
 // A progressGetter counts the bytes of every object that archive.Write reads.
@@ -163,9 +187,19 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 			Try("rye bundle export "+fault.Quote(found.ID), "rye bundle install "+fault.Quote(found.ID))
 	}
 	vouching.Options.Closed = c.Closed
+	proof, err := work.Beside(ctx, found.File())
+	if err != nil {
+		return nil, err
+	}
 	r, err := take(ctx, work, found, vouching)
 	if err != nil {
 		return nil, err
+	}
+	if proof != nil {
+		of := tlog.Release{Bundle: r.BundleID, Version: r.Version, Manifest: r.ID}
+		if err := work.TakeProof(ctx, of, proof); err != nil {
+			return nil, err
+		}
 	}
 	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes,
 		found.Format()}, nil

@@ -40,7 +40,9 @@ func Commands() []cli.Command {
 				"reads nothing in the home directory. --require asks for valid evidence: sbom, provenance. --statement FILE is provenance outside the " +
 				"bundle, written by rye bundle attest: it must be about this manifest and signed by a key that may sign the bundle.\n\nA missing " +
 				"required bundle is a warning, and with --closed a failure. A v1 bundle verifies if the policy accepts v1 for its name and its items; " +
-				"its files are checked by digest, and extra files are ignored.\n\nExamples:\n\n    rye bundle verify\n" +
+				"its files are checked by digest, and extra files are ignored.\n\nThe proof that a registry's log has the bundle is checked without the " +
+				"registry, if it lies beside the archive as ARCHIVE.tlog-proof or was kept with the bundle: one that doesn't fit is a failure, and one of " +
+				"a log whose key is unknown is shown as not checked (rye docs registry-trust).\n\nExamples:\n\n    rye bundle verify\n" +
 				"    rye bundle verify acme/deploy --allow-extra\n    rye bundle verify deploy.tar.zst --statement provenance.json \\\n        --require provenance\n" +
 				"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem \\\n        --threshold 2\n    rye bundle verify rye/std",
 			Aka: []string{"bundle check", "bundle audit"},
@@ -88,7 +90,7 @@ func Commands() []cli.Command {
 			Path: "bundle export", Group: "bundles", Help: "Write a bundle to an archive.",
 			More: "The archive (.tar.zst) holds the manifest with its signatures and every file, verified while it is written. The same bundle gives the " +
 				"same bytes. Without -o the file is ID-VERSION.tar.zst in the working directory, with \"-\" for each \"/\"; \"-o -\" writes to standard " +
-				"output.\n\nExamples:\n\n    rye bundle export acme/deploy\n    rye bundle export acme/deploy -o - | ssh host rye bundle import -",
+				"output. If a registry's log has exactly this archive, the proof of that is written beside it, as FILE.tlog-proof.\n\nExamples:\n\n    rye bundle export acme/deploy\n    rye bundle export acme/deploy -o - | ssh host rye bundle import -",
 			Aka: []string{"bundle save", "bundle pack"},
 			New: func() cli.Runner { return new(bundleExportRun) }, Schema: "bundle-export/1", Output: bundleExport{},
 		},

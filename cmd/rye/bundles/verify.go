@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -16,11 +19,13 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/items"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
+	"github.com/rye-build/rye/manifest/tlog"
 )
 
 // BundleVerifyRun is rye bundle verify. Tools of the library use it too (package functions).
@@ -63,6 +68,7 @@ type BundleReport struct {
 	Failures  []bundle.Finding     `json:"failures"`
 	Warnings  []string             `json:"warnings"`
 	Format    string               `json:"format"` // of the manifest: "v1", "v2"
+	Proof     *workspace.Proof     `json:"proof,omitempty"`
 
 	found *find.Found
 }
@@ -119,14 +125,58 @@ func (c *BundleVerifyRun) verify(ctx context.Context, app *cli.App) (cli.Answer,
 		return nil, err
 	}
 	vouching.Options.AllowExtra, vouching.Options.Require, vouching.Options.Closed = c.AllowExtra, c.Require, c.Closed
-	report, err := bundle.Verify(ctx, found.Source(progress.Counted), vouching.Options)
+	archive := &digested{Hasher: cas.NewHasher()}
+	report, err := bundle.Verify(ctx, found.Source(func(r io.Reader) io.Reader {
+		return io.TeeReader(progress.Counted(r), archive)
+	}), vouching.Options)
 	if err != nil {
 		return nil, err
 	}
 	progress.Done()
+	proof, err := prove(ctx, work, found, vouching, report, archive)
+	if err != nil {
+		return nil, err
+	}
 	ans := newBundleReport(found, vouching, report)
+	ans.Proof = proof
 	ans.Extra = c.AllowExtra
 	return c.answer(app, ans, report.Failures)
+}
+
+// A digested archive is one that was read: its digest and size.
+type digested struct {
+	cas.Hasher
+	size int64
+}
+
+// Write implements io.Writer.
+func (d *digested) Write(b []byte) (int, error) {
+	d.size += int64(len(b))
+	return d.Hasher.Write(b)
+}
+
+// prove checks the proof of a bundle that is verified otherwise. One that doesn't fit is a failure of the bundle.
+func prove(ctx context.Context, work *paths.Workspace, found *find.Found, vouching *spaces.Vouching,
+	report *bundle.Report, archive *digested) (*workspace.Proof, error) {
+	if !report.OK() || report.Bundle == nil {
+		return nil, nil
+	}
+	if vouching.Trust == nil { // --signer, which reads nothing in the home directory
+		if proof, _ := workspace.ReadProof(found.File()); proof == nil {
+			return nil, nil
+		}
+		return &workspace.Proof{Unchecked: "with --signer only the given keys count"}, nil
+	}
+	of := tlog.Release{Bundle: report.BundleID, Version: report.Version, Manifest: report.ID}
+	if found.Where == find.InArchive {
+		of.Archive, of.Size = archive.Digest(), archive.size
+	}
+	proof, err := work.Proof(ctx, of, found.File())
+	if err != nil && ctx.Err() == nil {
+		report.Failures = append(report.Failures, &bundle.Failure{Check: bundle.CheckProof, Err: err})
+		err = nil
+	}
+	return proof, err
 }
 
 // statements reads the files of --statement.
@@ -306,6 +356,9 @@ func (r *BundleReport) Text(term *cli.Terminal) {
 		}
 		rows = append(rows, []string{"  evidence", fmt.Sprintf("%s (%s)%s", e.Name, e.Type, who)})
 	}
+	if r.Proof != nil {
+		rows = append(rows, []string{"  log", logWords(r.Proof)})
+	}
 	switch {
 	case r.Trust == "builtin":
 		rows = append(rows, []string{"  rule", "it is part of this binary, which vouches for it"})
@@ -320,6 +373,15 @@ func (r *BundleReport) Text(term *cli.Terminal) {
 		rows = append(rows, []string{"  expires", r.Expires})
 	}
 	term.Rows(rows)
+}
+
+// logWords describes what the log of a registry says of a bundle.
+func logWords(p *workspace.Proof) string {
+	if p.Proven == nil {
+		return "not checked: " + p.Unchecked
+	}
+	return fmt.Sprintf("entry %d of %q, published at %s by %s; witnesses that have signed it: %d", p.Entry, p.Log,
+		p.Time.Format(time.RFC3339), p.By, p.Cosigned)
 }
 
 // itemWords describes the items: how many each key has signed.

@@ -113,7 +113,8 @@ func Commands() []cli.Command {
 			More: "A clone with .ai/vendor needs no store, no network and no home directory, only a policy to " +
 				"trust. There are few files, unchanged ones aren't rewritten, and two branches that both vendored " +
 				"merge without a conflict. Missing objects are fetched first, as rye fetch does. --check changes " +
-				"nothing, and exits with 1 if something is missing, damaged or not in the lock.\n\n" +
+				"nothing, and exits with 1 if something is missing, damaged or not in the lock. Bundles from " +
+				"registries have the proofs of their logs beside them, which both check.\n\n" +
 				"Examples:\n\n" +
 				"    rye vendor\n" +
 				"    rye vendor --check\n" +
