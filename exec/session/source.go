@@ -258,6 +258,9 @@ func (s *Session) hold(ctx context.Context) (err error) {
 			err = fault.Of(err).Because(left.Error())
 		}
 	}
+	if err == nil {
+		err = restore.Proven(ctx, current)
+	}
 	if err != nil {
 		return err
 	}

@@ -59,10 +59,26 @@ func vendoredProof(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, log
 		err = logs.Refuses(ctx, proof, tlog.Release{Bundle: line.ID, Version: line.Version, Manifest: line.Manifest})
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, "the proof of %s@%s in %q: %s", line.ID, line.Version, l.Show(l.VendorDir()),
+		f := fault.Wrap(err, "the proof of %s@%s in %q: %s", line.ID, line.Version, l.Show(l.VendorDir()),
 			fault.Of(err).Text).On("bundle", line.ID).On("version", line.Version)
+		if len(f.Hint) == 0 {
+			f.Try("rye docs registry-trust")
+		}
+		return nil, f
 	}
 	return proof, nil
+}
+
+// Proven checks the proofs in .ai/vendor before anything that is vendored there runs. A bundle without one was proven
+// when it was locked.
+func Proven(ctx context.Context, l *workspace.Lock) error {
+	if l.Vendor == nil {
+		return nil
+	}
+	return logged(l, func(logs *registry.Logs, line *lockfile.Bundle) error {
+		_, err := vendoredProof(ctx, l, l.Vendor, logs, line)
+		return err
+	})
 }
 
 // takeProofs keeps the vendored proofs with their bundles. One that doesn't count is an error, unless the store has

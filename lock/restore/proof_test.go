@@ -54,6 +54,16 @@ func (p *vendoring) check(name string, code fault.Code, says string) {
 	}
 }
 
+// loaded is the lock with its set, as before a call.
+func (p *vendoring) loaded() *workspace.Lock {
+	p.t.Helper()
+	l := p.Unopened()
+	if _, err := l.Set(p.t.Context()); err != nil {
+		p.t.Fatal(err)
+	}
+	return l
+}
+
 // file is the vendored proof.
 func (p *vendoring) file() string {
 	name := strings.TrimPrefix(p.Release.Manifest.String(), "blake3:") + ".tlog-proof"
@@ -77,6 +87,11 @@ func TestVendoredProof(t *testing.T) {
 	p.check("as it was vendored", "", "")
 	if r := p.vendor(p.Lock(), ""); r.Written+r.Removed != 0 {
 		t.Errorf("vendoring again: %+v", r)
+	}
+	for name, l := range map[string]*workspace.Lock{"loaded": p.loaded(), "not vendored": p.Unopened()} {
+		if err := restore.Proven(t.Context(), l); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 
 	// A clone has no store: the proof comes along with the bundle.
@@ -108,8 +123,11 @@ func TestVendoredProof(t *testing.T) {
 		if r := p.vendor(p.Lock(), ""); r.Written != 1 || p.Read(p.file()) != good {
 			t.Errorf("%s: %+v", name, r)
 		}
-		// Without a good one nothing is taken.
+		// Without a good one nothing is taken, and nothing runs.
 		p.Write(p.file(), text)
+		if err := restore.Proven(t.Context(), p.loaded()); fault.CodeOf(err) != code {
+			t.Errorf("%s: %v", name, err)
+		}
 		p.ForgetStore()
 		_, err := restore.Fetch(t.Context(), p.Lock())
 		if fault.CodeOf(err) != code || !strings.Contains(err.Error(), "the proof of acme/base@1.0.0 in") {
