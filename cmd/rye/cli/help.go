@@ -67,6 +67,7 @@ func variables() []variableLine {
 		{EnvKey, "the private key (PEM) to sign with, unless --key is given"},
 		{EnvPassphrase, "the passphrase of private keys, instead of a question"},
 		{"RYE_REGISTRY_TOKEN", "the token for a registry of bundles, instead of that of rye login"},
+		{"RYE_ID_TOKEN", "the token of a pipeline's run, as GitLab gives it, for rye publish"},
 		{"USER_SPACE", "the directory whose .ai is the user space; default: the home directory"},
 		{"SOURCE_DATE_EPOCH", "the time to write, in seconds since 1970, instead of the current time"},
 		{"NO_COLOR", "disable colour"},

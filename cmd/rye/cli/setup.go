@@ -179,7 +179,7 @@ func (a *App) Enter(dir string) error {
 // ownVariables lists the variables with the prefix RYE_ that rye reads.
 func ownVariables() []string {
 	return []string{"RYE_STORE", EnvOffline, EnvMirrors, EnvTrust, EnvKey, EnvPassphrase, "RYE_REGISTRY_TOKEN",
-		"RYE_THREAD"}
+		"RYE_ID_TOKEN", "RYE_THREAD"}
 }
 
 // RefuseUnknown refuses an unknown RYE_ variable: it may be misspelt, or meant for a newer rye.

@@ -99,10 +99,11 @@ func (c *ownerSetRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error)
 		return nil, fault.New(fault.Validation, "nothing to set").Try(app.With("--approvals", "1"))
 	case c.Approvals != nil && bundle:
 		return nil, fault.New(fault.Validation, "--approvals is for a namespace: %q is a bundle", c.Name).
-			Try(fault.Command("rye owner set", space, "--approvals", strconv.Itoa(*c.Approvals)))
+			Try(fault.Command("rye owner set", append([]string{space, "--approvals", strconv.Itoa(*c.Approvals)},
+				c.flag()...)...))
 	case c.TrustedOnly != nil && !bundle:
 		return nil, fault.New(fault.Validation, "--trusted-only is for a bundle: %q is a namespace", c.Name).
-			Try("rye owner publisher list " + fault.Quote(c.Name+"/NAME"))
+			Try(fault.Command("rye owner set", append([]string{space + "/NAME", "--trusted-only"}, c.flag()...)...))
 	case bundle:
 		settings.TrustedOnly = map[string]bool{c.Name: *c.TrustedOnly}
 	}

@@ -21,6 +21,14 @@ type registryFlag struct {
 	Registry string `placeholder:"URL" help:"Registry; default: the one of rye.yaml."`
 }
 
+// flag returns the flag as it was given, for hints.
+func (f *registryFlag) flag() []string {
+	if f.Registry == "" {
+		return nil
+	}
+	return []string{"--registry", f.Registry}
+}
+
 // at returns the address of the registry for a bundle: that of the flag, or the one whose names in rye.yaml cover the
 // bundle. Without an id it is the only one there.
 func (f *registryFlag) at(app *cli.App, id string) (string, error) {
