@@ -255,6 +255,18 @@ func (s *Session) Tokens(ctx context.Context) ([]Token, error) {
 	return found.Tokens, nil
 }
 
+// AddToken makes a token of the account, and returns its secret, which is shown once.
+func (s *Session) AddToken(ctx context.Context, wanted NewToken) (secret string, made *Token, err error) {
+	answer, err := answerOf[struct {
+		Secret string
+		Token  Token
+	}](s.post(ctx, "tokens", wanted))
+	if err != nil {
+		return "", nil, err
+	}
+	return answer.Secret, &answer.Token, nil
+}
+
 // RemoveToken ends a token.
 func (s *Session) RemoveToken(ctx context.Context, id string) error {
 	_, err := s.send(ctx, web.Request{Method: "DELETE", Address: s.URL + "/v1/tokens/" + url.PathEscape(id)})
