@@ -38,6 +38,8 @@ type Account struct {
 	Created  time.Time `json:"created"`
 	Disabled bool      `json:"disabled,omitempty"`
 	Bytes    int64     `json:"bytes,omitempty"` // of its archives
+
+	InvitedBy string `json:"invited_by,omitempty"`
 }
 
 // A Token opens what its scopes and names say. Its secret is nowhere: the row has its digest in its name.
@@ -50,6 +52,7 @@ type Token struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 	Binding string    `json:"binding,omitempty"` // of a run of a pipeline: what has let it in
+	Login   bool      `json:"login,omitempty"`   // a person has confirmed it with a passkey
 }
 
 // A Caller is who makes a request.
@@ -132,7 +135,7 @@ func (r *Registry) AddAccount(ctx context.Context, name string) (*Account, error
 	})
 }
 
-// Disable ends an account's tokens, or lets it make new ones again.
+// Disable ends an account's tokens, sessions and links, or lets it make new ones again.
 func (r *Registry) Disable(ctx context.Context, name string, disabled bool) error {
 	return r.o.Rows.Update(ctx, func(in rows.Writer) error {
 		account, err := get[Account](in, "account/"+name)
@@ -158,24 +161,12 @@ func (r *Registry) Disable(ctx context.Context, name string, disabled bool) erro
 		if !disabled {
 			return nil
 		}
-		return removeTokens(in, func(t *Token) bool { return t.Account == name })
+		return removeAccess(in, name)
 	})
 }
 
 func removeTokens(in rows.Writer, which func(*Token) bool) error {
-	var gone []string
-	if err := each(in, "token/", func(name string, t *Token) (bool, error) {
-		if which(t) {
-			gone = append(gone, name)
-		}
-		return true, nil
-	}); err != nil {
-		return err
-	}
-	for _, name := range gone {
-		in.Delete("token/" + name)
-	}
-	return nil
+	return removeRows(in, "token/", which)
 }
 
 // secretPrefix begins every token, so that scanners of secrets know it.
@@ -194,39 +185,110 @@ func rowOf(secret string) string {
 	return "token/" + strings.TrimPrefix(cas.Sum([]byte(secret)).String(), "blake3:")
 }
 
+// tokenLife is how long a token lives if its maker doesn't say.
+const tokenLife = 90 * 24 * time.Hour
+
 // AddToken makes a token of an account, and returns its secret, which is shown once.
 func (r *Registry) AddToken(ctx context.Context, t Token) (secret string, made *Token, err error) {
+	err = r.o.Rows.Update(ctx, func(in rows.Writer) (err error) {
+		secret, made, err = r.addToken(in, t)
+		return err
+	})
+	return secret, made, err
+}
+
+func (r *Registry) addToken(in rows.Writer, t Token) (secret string, made *Token, err error) {
 	now := r.now()
 	if t.Expires.IsZero() {
-		t.Expires = now.Add(90 * 24 * time.Hour)
+		t.Expires = now.Add(tokenLife)
 	}
 	if err := t.check(now); err != nil {
 		return "", nil, err
 	}
+	if _, err := active(in, t.Account); err != nil {
+		return "", nil, err
+	}
 	secret = newSecret(secretPrefix)
 	t.ID, t.Created = cas.Sum([]byte(secret)).Short(), now
-	err = r.o.Rows.Update(ctx, func(in rows.Writer) error {
-		account, err := get[Account](in, "account/"+t.Account)
-		if err != nil {
-			return err
+	if err := r.note(in, Event{What: TokenAdded, Account: t.Account, Token: t.ID, Detail: t.Label}); err != nil {
+		return "", nil, err
+	}
+	return secret, &t, put(in, rowOf(secret), &t)
+}
+
+// MakeToken makes a token of the caller's account by one of its tokens. Only a token that a person has confirmed with
+// a passkey (rye login), with the scope owner, makes others, and none that can or lasts more than itself: a stolen
+// token of a pipeline makes none, and a stolen login gains nothing that outlives it.
+func (r *Registry) MakeToken(ctx context.Context, by *Caller, t Token) (secret string, made *Token, err error) {
+	if by == nil {
+		return "", nil, by.may(ScopeOwner, "")
+	}
+	if !by.Token.Login || !slices.Contains(by.Token.Scopes, ScopeOwner) {
+		return "", nil, fault.New(fault.Denied, "the token %q makes no others", by.Token.Label).
+			Because("a token that rye login got, with the scope owner, does").Try("rye login")
+	}
+	t.Account, t.Login = by.Account, false
+	if t.Expires.IsZero() {
+		t.Expires = r.now().Add(tokenLife)
+		if t.Expires.After(by.Token.Expires) {
+			t.Expires = by.Token.Expires
 		}
-		if account == nil || account.Disabled {
-			return noAccount(t.Account)
+	}
+	if len(t.Names) == 0 {
+		t.Names = by.Token.Names
+	}
+	if err := t.within(by); err != nil {
+		return "", nil, err
+	}
+	return r.AddToken(ctx, t)
+}
+
+// nameWithin reports whether a caller's token covers a glob. A claim needs the glob of its namespace and no wider one
+// (mayName), so a token with the scope owner gets the caller's globs as they are.
+func (t *Token) nameWithin(by *Caller, name string) bool {
+	if len(by.Token.Names) == 0 || slices.Contains(by.Token.Names, name) {
+		return true
+	}
+	if slices.Contains(t.Scopes, ScopeOwner) {
+		return false
+	}
+	return !strings.Contains(name, "*") && by.mayName(ScopePublish, name) ||
+		slices.ContainsFunc(by.Token.Names, func(own string) bool {
+			space, all := strings.CutSuffix(own, "**")
+			return all && !strings.Contains(space, "*") && strings.HasPrefix(name, space)
+		})
+}
+
+// within returns why a token can't be made by a caller: it would do more than the caller's own.
+func (t *Token) within(by *Caller) error {
+	for _, scope := range t.Scopes {
+		if !slices.Contains(by.Token.Scopes, scope) {
+			return fault.New(fault.Denied, "your token has no scope %s", fault.Clip(string(scope), 20)).
+				On("scope", string(scope))
 		}
-		if err := r.note(in, Event{What: TokenAdded, Account: t.Account, Token: t.ID, Detail: t.Label}); err != nil {
-			return err
+	}
+	for _, name := range t.Names {
+		if !t.nameWithin(by, name) {
+			return fault.New(fault.Denied, "your token is not for %q", fault.Clip(name, 100)).
+				On("names", by.Token.Names)
 		}
-		return put(in, rowOf(secret), &t)
-	})
-	return secret, &t, err
+	}
+	if t.Expires.After(by.Token.Expires) {
+		return fault.New(fault.Denied, "your token ends before, on %s", by.Token.Expires.Format(time.DateOnly)).
+			Try("rye login")
+	}
+	return nil
 }
 
 func (t *Token) check(now time.Time) error {
 	if t.Label == "" || len(t.Label) > 100 || strings.ContainsFunc(t.Label, func(c rune) bool { return c < ' ' }) {
 		return fault.New(fault.Validation, "a token has a name of at most 100 characters")
 	}
-	if len(t.Scopes) == 0 {
-		return fault.New(fault.Validation, "a token has at least one scope: %v", Scopes)
+	if len(t.Scopes) == 0 || len(t.Scopes) > len(Scopes) {
+		return fault.New(fault.Validation, "a token has at least one scope, and each once: %v", Scopes)
+	}
+	if len(t.Names) > maxTokenNames {
+		return fault.New(fault.Validation, "a token is for at most %d names", maxTokenNames)
 	}
 	for _, scope := range t.Scopes {
 		if !slices.Contains(Scopes, scope) {

@@ -34,6 +34,10 @@ const (
 	AccountAdded    = "account-add"
 	AccountDisabled = "account-disable"
 	AccountEnabled  = "account-enable"
+	AccountReset    = "account-reset"
+	PasskeyAdded    = "passkey-add"
+	PasskeyRemoved  = "passkey-remove"
+	PasskeyCopied   = "passkey-copied" // its counter did not grow
 	TokenAdded      = "token-add"
 	TokenRemoved    = "token-remove"
 )

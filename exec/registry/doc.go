@@ -15,6 +15,14 @@
 //
 //	account/NAME            an account
 //	token/HEX               a token by the digest of its secret
+//	passkey/HEX             a passkey of an account, by the digest of its id
+//	session/HEX             a person who has signed in with a browser, by the digest of the session's secret
+//	link/HEX                a link with which a passkey is enrolled, by the digest of its secret
+//	device/HEX              a machine that asks for a token (rye login), by the digest of its device code
+//	code/HEX                the device for a code that a person types, by the digest of the code
+//	used/HEX                a passkey's challenge that has counted
+//	tally/HEX               how often an account or an address has done something lately
+//	key/ceremonies          the key that seals challenges (ceremony)
 //	space/NAMESPACE         a namespace and its owners
 //	version/ID@VERSION      a published version
 //	archive/HEX             the version that an archive belongs to

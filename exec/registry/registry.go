@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry/blobs"
+	"github.com/rye-build/rye/exec/registry/passkey"
 	"github.com/rye-build/rye/exec/registry/pipeline"
 	"github.com/rye-build/rye/exec/registry/rows"
 	client "github.com/rye-build/rye/lock/registry"
@@ -31,6 +33,8 @@ type Options struct {
 	Below    []*ai.Space // the library, which items of bundles may use
 	Reserved []string    // namespaces that can't be claimed, with those of rye itself
 	Limits   Limits
+	Signup   Signup  // who can make an account; "" is SignupClosed
+	URL      string  // of its pages; "" is https://NAME
 	Witness  Witness // asks witnesses for cosignatures; nil: there are none
 	Issuers  Issuers // of the tokens of pipelines; nil: there are none
 	// TXT reads the TXT records of a name; nil: no namespace that is a domain can be claimed.
@@ -82,6 +86,10 @@ type Registry struct {
 	desc    []byte // registry.yaml
 	process string // the name of this process in leases
 
+	url    string        // of its pages
+	site   *passkey.Site // nil: noSite says why there are no passkeys
+	noSite error
+
 	flushing sync.Mutex // of the log's files
 	tail     *tlog.Tail // the right edge of the log whose files were written last; nil: unknown
 }
@@ -104,6 +112,14 @@ func newRegistry(o Options) (*Registry, error) {
 		return nil, err
 	}
 	r := &Registry{o: o, log: log, process: newProcess()}
+	if r.url, err = siteOf(o.Name, o.URL); err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]Signup{"", SignupClosed, SignupInvite, SignupOpen}, o.Signup) {
+		return nil, fault.New(fault.Config, "signup: %q is not closed, invite or open", o.Signup)
+	}
+	// A name that is no domain, such as an address, can't have passkeys; its host makes tokens.
+	r.site, r.noSite = passkey.New(o.Name, r.url)
 	description := client.Description{Name: o.Name, Log: log, Key: o.IndexKey.Public()}
 	r.desc, err = description.Append(nil)
 	return r, err
