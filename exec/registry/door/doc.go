@@ -22,8 +22,14 @@
 //	DELETE /v1/staged/ID                 ends it
 //	GET  /v1/whoami                      the account and the token of the caller
 //	GET  /v1/tokens                      the tokens of the account
+//	POST /v1/tokens                      {label, scopes, names, expires}: makes one, and shows its secret once
 //	DELETE /v1/tokens/ID                 ends one
 //	GET  /metrics                        what was counted, in Prometheus' text form; with a token of its own
+//	POST /v1/device, POST /v1/token      a machine logs in (RFC 8628): forms, and answers as OAuth has them
+//
+// Pages are for people: / and /bundles/ID for everyone, /enrol for who has a link, /signin, /signup, and behind a
+// passkey /account and /device. A change is a POST from a page of this registry (Origin) with the token of its
+// session. Scripts and styles stand in the page, and the policy that it carries names their digests.
 //
 // Answers below /v1 are the objects that every door of rye shows: {"success":true,"data":…} or
 // {"success":false,"error":{…}}.

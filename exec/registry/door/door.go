@@ -64,6 +64,7 @@ func (d *Door) Register(s *serve.Server) {
 		"DELETE /v1/staged/{id}":         d.reject,
 		"GET /v1/whoami":                 d.whoami,
 		"GET /v1/tokens":                 d.tokens,
+		"POST /v1/tokens":                d.makeToken,
 		"DELETE /v1/tokens/{id}":         d.removeToken,
 	} {
 		s.Open(pattern, d.counted(pattern, d.api(route)))
@@ -72,6 +73,8 @@ func (d *Door) Register(s *serve.Server) {
 	s.Open(shown, d.counted(shown, http.HandlerFunc(d.aiCatalog)))
 	const archives = "GET /v1/staged/{id}/archives/{archive}"
 	s.Open(archives, d.counted(archives, http.HandlerFunc(d.stagedArchive)))
+	d.registerDevice(s)
+	d.registerPages(s)
 }
 
 // public serves the static files.
@@ -160,7 +163,7 @@ var statuses = map[fault.Code]int{
 	fault.SignatureInvalid: http.StatusUnprocessableEntity, fault.Integrity: http.StatusUnprocessableEntity,
 	fault.Expired: http.StatusUnprocessableEntity, fault.BelowThreshold: http.StatusUnprocessableEntity,
 	fault.RateLimited: http.StatusTooManyRequests, fault.Busy: http.StatusServiceUnavailable,
-	fault.Unavailable: http.StatusServiceUnavailable,
+	fault.Unavailable: http.StatusServiceUnavailable, fault.SessionExpired: http.StatusForbidden,
 }
 
 // fail shows a refusal. What went wrong inside the server stands in its own log.
@@ -350,6 +353,22 @@ func (d *Door) tokens(by *registry.Caller, r *http.Request) (any, error) {
 		return nil, err
 	}
 	return map[string]any{"tokens": all}, nil
+}
+
+func (d *Door) makeToken(by *registry.Caller, r *http.Request) (any, error) {
+	var request client.NewToken
+	if err := read(r, &request); err != nil {
+		return nil, err
+	}
+	t := registry.Token{Label: request.Label, Names: request.Names, Expires: request.Expires}
+	for _, scope := range request.Scopes {
+		t.Scopes = append(t.Scopes, registry.Scope(scope))
+	}
+	secret, made, err := d.Registry.MakeToken(r.Context(), by, t)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"secret": secret, "token": made}, nil
 }
 
 func (d *Door) removeToken(by *registry.Caller, r *http.Request) (any, error) {

@@ -2,6 +2,7 @@ package door_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,8 @@ type site struct {
 	warns []string
 
 	metrics *registry.Metrics
+	now     time.Time // of registries with pages
+	about   string    // the description of archives
 }
 
 func newSite(t testing.TB) *site {
@@ -105,8 +108,8 @@ func (s *site) archive(id, version string) []byte {
 		s.Fatal(err)
 	}
 	body, list, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: id, Version: version,
-		Description: "Greets people."}, []manifest.File{{Path: "a.md", Digest: info.Digest, Size: info.Size,
-		Mode: cas.File}})
+		Description: cmp.Or(s.about, "Greets people.")}, []manifest.File{{Path: "a.md", Digest: info.Digest,
+		Size: info.Size, Mode: cas.File}})
 	if err == nil {
 		err = list.Sign(keytest.Alice(), noon)
 	}
@@ -263,7 +266,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s again: %d", path, again.StatusCode)
 		}
 	}
-	for _, path := range []string{"/", "/index/acme/none.yaml", "/index/", "/rows/rows", "/keys/log.pem",
+	for _, path := range []string{"/nothing", "/index/acme/none.yaml", "/index/", "/rows/rows", "/keys/log.pem",
 		"/index/../../rows/rows", "/index/acme/base.yaml?x=1", "/index/%2e%2e/%2e%2e/rows/rows", "/archives/con"} {
 		if resp, body := s.get(path, nil); resp.StatusCode == 200 {
 			t.Errorf("%s: %q", path, body)
