@@ -100,7 +100,7 @@ var onlyShown = map[string]string{
 	"packages":       "the registries of npm and PyPI",
 	"plugins":        "servers that a person agrees to start: the script plugin_servers runs them",
 	"policy":         "the digest and the revocation list of someone else",
-	"registry":       "several owners and a pipeline: the scripts registry_release and registry_pipeline run them",
+	"registry":       "a browser, several owners and a pipeline: TestRegistryLogin and the scripts registry_* run them",
 	"secrets":        "a browser to sign in",
 	"serve":          "a server that runs until it is stopped, and Claude Code",
 	"skills":         "skills on disk and on the web",

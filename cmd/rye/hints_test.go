@@ -49,6 +49,8 @@ var final = map[string]string{
 	`executor .* is not locked`:                    "the executor of the script is invalid",
 	`"directive:acme/none" is not locked`:          "it doesn't exist: a new item is the way",
 	"conflicting requirements for":                 "another range is the way",
+	"the token is unknown or has expired":          "a person logs in with a browser",
+	"the token .* makes no others":                 "a person allows another one in a browser",
 	"is unsigned; \"bundle:":                       "only its publisher can sign it",
 	"differs from the manifest of":                 "the policy that verify needs is missing too",
 	"archive refused, and nothing was written":     "the archive has no readable name",

@@ -184,7 +184,7 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 		}
 		if i < len(tokens) {
 			if tokens[i], _, err = r.AddToken(ctx, registry.Token{Account: account, Label: "test",
-				Scopes: registry.Scopes}); err != nil {
+				Scopes: registry.Scopes, Login: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -245,6 +245,7 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 		"release list":           {"--registry", at}, "release show": {staged[0], "--registry", at},
 		"release approve": {staged[0], "--registry", at, "--yes"}, "release reject": {staged[1], "--registry", at},
 		"info": {"acme/base", "--registry", at}, "login": {at, "--file"}, "logout": {at}, "whoami": {"--registry", at},
+		"registry token add":  {"--registry", at},
 		"registry token list": {"--registry", at}, "registry token remove": {third.ID, "--registry", at},
 	}, tokens[0], tokens[1]
 }

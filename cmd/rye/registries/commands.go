@@ -130,11 +130,13 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(infoRun) }, Schema: "info/1", Output: infoAnswer{},
 		},
 		{
-			Path: "login", Quiet: true, Group: "exchange", Help: "Keep a token for a registry.",
-			More: "It reads a token of an account from standard input, or asks for it on a terminal, asks the registry " +
-				"whether it is valid, and keeps it where secrets are (rye docs secrets). A pipeline sets " +
+			Path: "login", Quiet: true, Group: "exchange", Help: "Log in at a registry, and keep the token.",
+			More: "On a terminal it shows a code. Open the registry's page in a browser, on any machine, sign in with a " +
+				"passkey, type the code, check what is asked for, and allow it. Without a terminal it reads a token " +
+				"from standard input. It keeps the token where secrets are (rye docs secrets). A pipeline sets " +
 				"RYE_REGISTRY_TOKEN instead.\n\nExamples:\n\n" +
 				"    rye login https://registry.example.com\n" +
+				"    rye login https://registry.example.com --scope publish --names 'acme/**'\n" +
 				"    rye login https://registry.example.com < token.txt",
 			New: func() cli.Runner { return new(loginRun) }, Schema: "login/1", Output: loggedIn{},
 		},
@@ -150,6 +152,14 @@ func Commands() []cli.Command {
 		},
 		{Path: "registry", Group: "exchange", Help: "Manage an account's tokens at a registry."},
 		{Path: "registry token", Group: "exchange", Help: "Manage an account's tokens at a registry."},
+		{
+			Path: "registry token add", Group: "exchange", Help: "Create a token of the account and show it once.",
+			More: "It needs a token that rye login got in a browser, with the scope owner, and the new one never does " +
+				"or lasts more. For a pipeline that lives longer, log in with --life. rye logout leaves the tokens " +
+				"that were made.\n\nExamples:\n\n" +
+				"    rye registry token add --label ci --names 'acme/**'",
+			New: func() cli.Runner { return new(tokenAddRun) }, Schema: "registry-token-add/1", Output: tokenAdded{},
+		},
 		{
 			Path: "registry token list", Group: "exchange", Help: "List the tokens of the account.",
 			More: "It never shows a token itself.\n\nExamples:\n\n" +

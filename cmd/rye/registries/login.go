@@ -3,9 +3,11 @@ package registries
 import (
 	"context"
 	"io"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
@@ -14,9 +16,16 @@ import (
 )
 
 type loginRun struct {
-	URL  string `arg:"" help:"Address of the registry."`
-	File bool   `help:"Use the encrypted file instead of the keyring."`
+	URL   string        `arg:"" help:"Address of the registry."`
+	Scope []string      `placeholder:"SCOPE" help:"read, publish, stage or owner (repeatable); default: all."`
+	Names []string      `placeholder:"GLOB" help:"Bundles that it is for (repeatable); default: all."`
+	Life  time.Duration `placeholder:"TIME" help:"How long it lives, at most a year; default: 90 days."`
+	Label string        `placeholder:"TEXT" help:"Name of the token; default: this machine's."`
+	File  bool          `help:"Use the encrypted file instead of the keyring."`
 }
+
+// allScopes are what a person may do: their own machine acts as they do.
+var allScopes = []string{"read", "publish", "stage", "owner"}
 
 type logoutRun struct {
 	URL string `arg:"" help:"Address of the registry."`
@@ -55,40 +64,71 @@ func (c *loginRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, from, err := readToken(ctx, app)
-	if err != nil {
-		return nil, err
-	}
 	session, err := open(ctx, app, at, false)
 	if err != nil {
 		return nil, err
 	}
-	session.Token = token
+	session.Token = ""
+	from := "login"
+	if app.CanAsk() {
+		session.Token, err = c.device(ctx, app, session)
+	} else {
+		from = "stdin"
+		session.Token, err = c.fromInput(ctx, app)
+	}
+	if err != nil {
+		return nil, err
+	}
 	known, err := session.WhoAmI(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := secret.Secret{Name: name, From: from, Expires: known.Expires}
-	if _, err := store.Set(ctx, s, token, c.File); err != nil {
+	if _, err := store.Set(ctx, s, session.Token, c.File); err != nil {
 		return nil, err
 	}
 	return loggedIn{at, *known}, nil
 }
 
-// readToken reads a token from the terminal or from standard input.
-func readToken(ctx context.Context, app *cli.App) (token, from string, err error) {
-	if app.Hidden != nil && app.CanAsk() {
-		app.Term.Prompt("token: ")
-		token, err = app.Hidden(ctx)
-		app.Term.Prompt("%s", cli.Styled("\n"))
-		return token, "terminal", err
+// device asks the registry for a token, which a person allows in a browser.
+func (c *loginRun) device(ctx context.Context, app *cli.App, session *registry.Session) (string, error) {
+	if c.Life < 0 {
+		return "", fault.New(fault.Validation, "--life must be greater than 0")
+	}
+	wanted := registry.Login{Label: c.Label, Scopes: c.Scope, Names: c.Names, Life: c.Life}
+	if len(wanted.Scopes) == 0 {
+		wanted.Scopes = allScopes
+	}
+	if wanted.Label == "" {
+		wanted.Label = "rye login"
+		if machine, err := os.Hostname(); err == nil && machine != "" {
+			wanted.Label += " on " + fault.Clip(machine, 60)
+		}
+	}
+	code, err := session.RequestLogin(ctx, wanted)
+	if err != nil {
+		return "", err
+	}
+	app.Term.Prompt("open %s in a browser, and type the code %s\n", code.Page, code.User)
+	app.Term.Note("it counts for %d minutes; type it only on that page, which you opened yourself",
+		int(code.Life.Minutes()))
+	return session.AwaitLogin(ctx, code, cas.Sleep)
+}
+
+// fromInput reads a token from standard input.
+func (c *loginRun) fromInput(ctx context.Context, app *cli.App) (string, error) {
+	if len(c.Scope) > 0 || len(c.Names) > 0 || c.Life != 0 || c.Label != "" {
+		return "", fault.New(fault.Validation,
+			"--scope, --names, --life and --label are for a login with a browser, which needs a terminal").
+			Try("rye login " + fault.Quote(c.URL))
 	}
 	text, err := io.ReadAll(io.LimitReader(app.Input(ctx), secret.MaxValue+1))
-	if token = strings.TrimSpace(string(text)); err == nil && token == "" {
+	token := strings.TrimSpace(string(text))
+	if err == nil && token == "" {
 		err = fault.New(fault.Approval,
-			"no token: rye login reads it from standard input, or asks for it on a terminal").Try("rye docs registry")
+			"no token: rye login reads it from standard input, or shows a code on a terminal").Try("rye docs registry")
 	}
-	return token, "stdin", err
+	return token, err
 }
 
 // loggedOut is a registry for which this user has no token any more.

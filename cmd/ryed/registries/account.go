@@ -20,6 +20,8 @@ type accountDisableRun struct{ accountAddRun }
 type accountAnswer struct {
 	Account  string `json:"account"`
 	Disabled bool   `json:"disabled"`
+
+	next string // the command that lets its person in
 }
 
 // Text implements cli.Answer.
@@ -27,6 +29,9 @@ func (a accountAnswer) Text(t *cli.Terminal) {
 	t.Printf("%s\n", a.Account)
 	if a.Disabled {
 		t.Note("its tokens are gone")
+	}
+	if a.next != "" {
+		t.Note("a link for its person: %s", a.next)
 	}
 }
 
@@ -41,7 +46,55 @@ func (c *accountAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, erro
 	if err != nil {
 		return nil, err
 	}
-	return accountAnswer{account.Name, account.Disabled}, nil
+	answer := accountAnswer{Account: account.Name, Disabled: account.Disabled}
+	if !account.Disabled {
+		answer.next = fault.Command("ryed registry account invite", account.Name, "--data", c.Data)
+	}
+	return answer, nil
+}
+
+type accountInviteRun struct{ accountAddRun }
+
+type accountResetRun struct{ accountAddRun }
+
+// linkAnswer is a link with which a passkey is enrolled.
+type linkAnswer struct {
+	Account string    `json:"account"`
+	Link    string    `json:"link"`
+	Expires time.Time `json:"expires"`
+}
+
+// Text implements cli.Answer.
+func (l linkAnswer) Text(t *cli.Terminal) {
+	t.Printf("%s\n", l.Link)
+	t.Note("it makes a passkey for %s, once, until %s", l.Account, l.Expires.Format("15:04 MST"))
+}
+
+// Run implements cli.Runner.
+func (c *accountInviteRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	return c.link(ctx, app, (*registry.Registry).Invite)
+}
+
+// Run implements cli.Runner.
+func (c *accountResetRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	if err := app.Confirm(ctx, "remove all passkeys, sessions and tokens of "+c.Account+"?"); err != nil {
+		return nil, err
+	}
+	return c.link(ctx, app, (*registry.Registry).Reset)
+}
+
+func (c *accountAddRun) link(ctx context.Context, app *cli.App,
+	ask func(*registry.Registry, context.Context, string) (*registry.Link, error)) (cli.Answer, error) {
+	data, err := c.open(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Close()
+	link, err := ask(data.Registry, ctx, c.Account)
+	if err != nil {
+		return nil, err
+	}
+	return linkAnswer{link.Account, link.URL, link.Expires}, nil
 }
 
 // Run implements cli.Runner.
@@ -54,7 +107,7 @@ func (c *accountDisableRun) Run(ctx context.Context, app *cli.App) (cli.Answer, 
 	if err := data.Disable(ctx, c.Account, true); err != nil {
 		return nil, err
 	}
-	return accountAnswer{c.Account, true}, nil
+	return accountAnswer{Account: c.Account, Disabled: true}, nil
 }
 
 type tokenAddRun struct {

@@ -74,8 +74,24 @@ func Commands() []cli.Command {
 			Output: accountAnswer{},
 		},
 		{
+			Path: "registry account invite", Group: "registry", Help: "Print a link that makes a passkey for an account.",
+			More: "The link counts once, for an hour, and replaces an earlier one. Passkeys that the account has stay: " +
+				"it may have several. There are no passwords.\n\nExamples:\n\n" +
+				"    ryed registry account invite ada --data /srv/registry",
+			New: func() cli.Runner { return new(accountInviteRun) }, Schema: "registry-account-invite/1",
+			Output: linkAnswer{},
+		},
+		{
+			Path: "registry account reset", Group: "registry", Help: "Remove an account's passkeys, sessions and tokens.",
+			More: "It prints a link for a new passkey, as invite does. This is the only recovery for a person who has " +
+				"lost all passkeys, and what to do when one was stolen. What the account published stays.\n\n" +
+				"Examples:\n\n    ryed registry account reset ada --data /srv/registry",
+			New: func() cli.Runner { return new(accountResetRun) }, Schema: "registry-account-reset/1",
+			Output: linkAnswer{},
+		},
+		{
 			Path: "registry account disable", Quiet: true, Group: "registry", Help: "End an account's tokens.",
-			More: "What it published stays.\n\nExamples:\n\n    ryed registry account disable ada --data /srv/registry",
+			More: "Its sessions and links end, too. What it published stays.\n\nExamples:\n\n    ryed registry account disable ada --data /srv/registry",
 			New:  func() cli.Runner { return new(accountDisableRun) }, Schema: "registry-account-disable/1",
 			Output: accountAnswer{},
 		},

@@ -9,6 +9,8 @@
 //
 //	config.json        {"name": the registry's name, "issuers": [{"url", "shape": github or gitlab}] of pipelines,
 //	                   "inside": [further hosts of private networks that the server may connect to]}
+//	                   optional: url, the address of its pages (https://NAME), and signup, who can make an account:
+//	                   closed (the host alone, the default), invite (accounts invite others) or open
 //	witnesses.policy   optional: who must cosign each checkpoint (package manifest/tlog), with addresses
 //	keys/              the private keys of the log and of the indexes (PEM, 0600)
 //	metrics.token      reads /metrics from other machines (0600)
