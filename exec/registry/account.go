@@ -321,6 +321,15 @@ func (r *Registry) Tokens(ctx context.Context, account string) (all []*Token, er
 	return all, err
 }
 
+// EndToken ends a token of the caller's account: the one that it has, or with the scope owner any other.
+func (r *Registry) EndToken(ctx context.Context, by *Caller, id string) error {
+	if id != by.Token.ID && !slices.Contains(by.Token.Scopes, ScopeOwner) {
+		return fault.New(fault.Denied, "the token %q ends no others", by.Token.Label).
+			Because("a token with the scope owner does, and the account's page")
+	}
+	return r.RemoveToken(ctx, by.Account, id)
+}
+
 // RemoveToken ends a token of an account by its id.
 func (r *Registry) RemoveToken(ctx context.Context, account, id string) error {
 	return r.o.Rows.Update(ctx, func(in rows.Writer) error {

@@ -242,6 +242,12 @@ func TestMakeToken(t *testing.T) {
 	}
 	_, _, err = w.MakeToken(ctx, child, good)
 	wants(t, err, fault.Denied, "makes no others")
+	wants(t, w.EndToken(ctx, child, login.Token.ID), fault.Denied, "ends no others")
+	eve := w.callerFor(registry.Token{Account: "eve", Label: "e", Scopes: registry.Scopes})
+	wants(t, w.EndToken(ctx, eve, child.Token.ID), fault.NotFound, child.Token.ID)
+	if err := w.EndToken(ctx, child, child.Token.ID); err != nil {
+		t.Error(err)
+	}
 	_, _, err = w.MakeToken(ctx, nil, good)
 	wants(t, err, fault.AuthRequired, "")
 	publisher := by(registry.Token{Login: true, Scopes: []registry.Scope{registry.ScopePublish}})

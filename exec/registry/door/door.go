@@ -376,5 +376,5 @@ func (d *Door) removeToken(by *registry.Caller, r *http.Request) (any, error) {
 		return nil, errNoToken
 	}
 	id := r.PathValue("id")
-	return map[string]any{"removed": id}, d.Registry.RemoveToken(r.Context(), by.Account, id)
+	return map[string]any{"removed": id}, d.Registry.EndToken(r.Context(), by, id)
 }
