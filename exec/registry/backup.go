@@ -60,8 +60,9 @@ type BackedUp struct {
 	Wrong    []string `json:"wrong"`    // what could not be copied, one line each
 }
 
-// skipped are rows that say something about running processes only, or about this copy of the registry.
-var skipped = []string{"lease/", "halt/", "restore/"}
+// skipped are rows that say something about running processes only, or about this copy of the registry. What counts
+// once or for a short time is among them: a restore must not make a link or a session count again that has ended.
+var skipped = []string{"lease/", "halt/", "restore/", "session/", "link/", "device/", "code/", "used/", "tally/"}
 
 // A snapshot is one state of the rows, in a file.
 type snapshot struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry"
+	"github.com/rye-build/rye/exec/registry/blobs"
 	"github.com/rye-build/rye/exec/registry/passkey/passkeytest"
 )
 
@@ -376,6 +377,36 @@ func TestReset(t *testing.T) {
 		t.Error("another account:", err)
 	}
 	if _, err := w.enrol(w.newDevice(), secretOf(link)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestoredPeople: after a restore passkeys sign in, and no session, link or code of the backup counts again.
+func TestRestoredPeople(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	ada := w.human("ada")
+	link, err := w.Invite(ctx, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant, _ := w.typed(ada)
+	to, err := blobs.OpenLocal(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.backup(to)
+	restore, other := w.another(to)
+	other.restored(restore)
+	_, err = other.Person(ctx, ada.secret)
+	wants(t, err, fault.SessionExpired, "")
+	_, _, err = other.OpenLink(ctx, secretOf(link))
+	wants(t, err, fault.AuthFailed, "the link is unknown")
+	if _, _, err := other.Poll(ctx, grant.Secret); err != registry.DeviceUnknown {
+		t.Error(err)
+	}
+	again := human{world: other, device: ada.device}
+	if _, err := again.signIn(); err != nil {
 		t.Error(err)
 	}
 }
