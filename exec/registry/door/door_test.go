@@ -102,21 +102,26 @@ func (s *site) session(account string) *client.Session {
 
 func (s *site) archive(id, version string) []byte {
 	s.Helper()
+	return s.archiveOf(id, version, "a.md", id+version, manifest.SignerKey{Public: keytest.Alice().Public()})
+}
+
+// archiveOf makes an archive with one file, which carries these keys.
+func (s *site) archiveOf(id, version, name, text string, keys ...manifest.SignerKey) []byte {
+	s.Helper()
 	var store cas.Memory
-	info, err := store.Put(s.Context(), cas.Blob, strings.NewReader(id+version))
+	info, err := store.Put(s.Context(), cas.Blob, strings.NewReader(text))
 	if err != nil {
 		s.Fatal(err)
 	}
 	body, list, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: id, Version: version,
-		Description: cmp.Or(s.about, "Greets people.")}, []manifest.File{{Path: "a.md", Digest: info.Digest,
+		Description: cmp.Or(s.about, "Greets people.")}, []manifest.File{{Path: name, Digest: info.Digest,
 		Size: info.Size, Mode: cas.File}})
 	if err == nil {
 		err = list.Sign(keytest.Alice(), noon)
 	}
 	var b bytes.Buffer
 	if err == nil {
-		err = archive.Write(s.Context(), &b, body, list.Signatures, &store,
-			manifest.SignerKey{Public: keytest.Alice().Public()})
+		err = archive.Write(s.Context(), &b, body, list.Signatures, &store, keys...)
 	}
 	if err != nil {
 		s.Fatal(err)
