@@ -175,9 +175,19 @@ func ambiguous(files []File) *AmbiguousError {
 
 // NotAdmitted returns the error of an item that policy doesn't admit.
 func NotAdmitted(ref model.Ref, place string, d policy.Decision) error {
-	return fault.New(d.Code.Fault(), "%q %s", ref, d.Reason()).Because(place).On("reason", d.Code.String()).On("ref",
-		ref.String()).
-		On("file", place).Try("rye verify " + fault.Quote(ref.String()))
+	failure := fault.New(d.Code.Fault(), "%q %s", ref, d.Reason()).Because(place).On("reason", d.Code.String()).
+		On("ref", ref.String()).On("file", place)
+	switch d.Code {
+	case policy.Advised:
+		id, _, _ := strings.Cut(d.Advice.Bundle, "@")
+		failure.On("advisory", d.Notice.ID).On("bundle", d.Advice.Bundle).On("registry", d.Advice.Registry).
+			Try("rye update "+fault.Quote(id), "rye docs registry-trust")
+	case policy.AdvisoriesStale:
+		failure.On("bundle", d.Advice.Bundle).On("registry", d.Advice.Registry).Try("rye trust update")
+	default:
+		failure.Try("rye verify " + fault.Quote(ref.String()))
+	}
+	return failure
 }
 
 // A ShadowError reports that an item hides a protected one, and the root policy doesn't allow it.

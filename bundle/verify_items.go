@@ -83,12 +83,18 @@ type Listing struct {
 	// count for an item of such a bundle, or for one that was made of it as an unsigned plugin. Nil: all bundles are
 	// admitted.
 	Refused func(space, item string) error
+	// Advice returns what a registry says about the bundle of a space, by its label, that came from it; or nil. It is
+	// asked about an item of such a bundle, and about one that was made of it as an unsigned plugin. Nil: nothing.
+	Advice func(space, item string) *policy.Advice
 }
 
 // Examine implements ai.Examiner.
 func (l *Listing) Examine(s admission.Subject, r io.ReadSeeker, purpose policy.Purpose) (*admission.Exam, error) {
+	if l.Advice != nil {
+		s.Advice = l.Advice(s.From, s.Name)
+	}
 	e, err := l.examine(s, r, purpose)
-	if err == nil && e.Decision.Allowed && purpose == policy.ToUse {
+	if err == nil && e.Decision.Allowed && purpose != policy.ToShow {
 		err = l.Refuses(s.From, s.Name)
 	}
 	return e, err

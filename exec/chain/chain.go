@@ -239,7 +239,7 @@ func (m *Memory) fits(items ...*ai.Item) bool {
 // library's.
 func (s *Source) admit(ctx context.Context, it *ai.Item, from *files, chain *Chain) (link Link, own bool, err error) {
 	link.Item = it
-	admission, err := s.Admit.Admit(ctx, it, policy.ToUse)
+	admission, err := s.Admit.Admit(ctx, it, policy.ToCall)
 	if it.Ref == s.Dev {
 		// It needs neither a signature nor a lock, but must not be revoked.
 		if admission == nil || admission.Exam == nil {

@@ -164,6 +164,7 @@ func (e *Exam) request(unknown []string, purpose policy.Purpose) policy.Request 
 	r := policy.Request{
 		Name: e.Name, Purpose: purpose, Voucher: e.Voucher, Signers: e.Signers, Unknown: unknown,
 		Raw: e.Signed.Raw, Stripped: e.Signed.Stripped, Tree: e.Tree, Files: e.Files, Listed: e.Listed,
+		Advice: e.Advice,
 	}
 	if e.IsDocument() {
 		r.Document = e.Signed.Stripped

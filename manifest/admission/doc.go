@@ -30,6 +30,7 @@
 //	token        rye/v2/token          token:ID
 //	transcript   rye/v2/transcript     transcript:THREAD
 //	audit        rye/v2/audit          audit:SEGMENT
+//	advisories   rye/v2/advisories     advisories:REGISTRY
 //	any other    rye/v2/item           KIND:ID
 //
 // All except the last are documents. Their lines are in the style Hash, regardless of the file's name, and the id
@@ -40,8 +41,8 @@
 // A document contains its name. If its signatures are enough, Identify reads it: it must be well-formed, have the
 // requested name (else a *NameError), not be expired (an *ExpiredError) and be the bytes whose signatures were
 // verified (else ErrChanged). Before that only its signature lines are read, so that only trusted keys can reach the
-// document's parser. A policy has no name inside; other packages read indexes, tokens, transcripts and segments of an
-// audit.
+// document's parser. A policy has no name inside; other packages read indexes, tokens, transcripts, segments of an
+// audit and lists of advisories.
 //
 // A line of the first format covers neither a name nor a purpose. A manifest with such a line is used as a bundle only
 // if the caller can read manifests of that format (Subject.V1) and the manifest has the bundle's name; otherwise it is

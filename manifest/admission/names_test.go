@@ -16,7 +16,7 @@ func TestNames(t *testing.T) {
 		"tool:a": sign.Item, "x:a": sign.Item, "a": sign.Item, "": sign.Item, "bundle:a@1.0.0": sign.Manifest,
 		"policy:a":      sign.Policy,
 		"revocations:a": sign.Revocations, "rotation:a": sign.Rotation, "index:a": sign.Index, "token:a": sign.Token,
-		"transcript:a": sign.Transcript, "audit:a": sign.Audit,
+		"transcript:a": sign.Transcript, "audit:a": sign.Audit, "advisories:a": sign.Advisories,
 	} {
 		if got := admission.Domain(name); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)

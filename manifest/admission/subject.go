@@ -29,6 +29,7 @@ type Subject struct {
 	Known *Known
 
 	Voucher policy.Voucher // the authority, if it isn't keys
+	Advice  *policy.Advice // what a registry says about the bundle that it is from; optional
 	Listed  bool           // a manifest that this Trust allows lists the raw digest
 
 	// V1 reads the identity of a manifest of the first format, since its signature doesn't cover that. If it is nil,
@@ -75,6 +76,8 @@ func Domain(name string) sign.Domain {
 		return sign.Transcript
 	case "audit":
 		return sign.Audit
+	case "advisories":
+		return sign.Advisories
 	}
 	return sign.Item
 }

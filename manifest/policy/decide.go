@@ -28,6 +28,8 @@ type Request struct {
 	Document      cas.Digest   // the id of a document; Raw or Document is required
 
 	Listed bool // a manifest that these policies admit lists the raw digest
+	// Advice is about the bundle that an item is from, if that came from a registry whose advisories a policy names.
+	Advice *Advice
 	// Evidence is about a file that a manifest names as evidence: one key of the rule is enough, because as many as
 	// the rule requires sign the manifest.
 	Evidence bool
@@ -37,11 +39,12 @@ type Request struct {
 // A Purpose is the use that the bytes are wanted for.
 type Purpose uint8
 
-// ToUse is to execute, to load as a prompt, or to bundle. ToShow is to show, list, upgrade or import; for that a
-// signature of the first format is enough.
+// ToUse is to load as a prompt, or to bundle. ToShow is to show, list, upgrade or import; for that a signature of the
+// first format is enough. ToCall is to execute: all that ToUse needs, and what policies say of calls.
 const (
 	ToUse Purpose = iota
 	ToShow
+	ToCall
 )
 
 // A Voucher is the authority for a request if it isn't keys. Revocation applies to all.
@@ -80,11 +83,15 @@ const (
 	ListOlder  // its counter is below that of the last issue
 	ListForked // it differs from the last issue but has its counter
 	ListJump   // its counter is absurdly far ahead
+
+	Advised         // an advisory covers the bundle that the item is from
+	AdvisoriesStale // the advisories of the bundle's registry must be fresh and are not
 )
 
 var codes = [...]string{"undecided", "admitted", "unsigned", "untrusted-key", "no-rule", "evidence-only",
 	"format-not-accepted", "not-yet-valid", "expired", "key-revoked", "below-threshold", "digest-revoked",
-	"list-stale", "ambiguous", "bad-request", "list-older", "list-forked", "list-jump"}
+	"list-stale", "ambiguous", "bad-request", "list-older", "list-forked", "list-jump",
+	"advisory", "advisories-stale"}
 
 func (c Code) String() string { return codes[c] }
 
@@ -114,8 +121,10 @@ type Answer struct {
 	Rotation  bool        // about a rotation: allowed means that Rotate would apply it
 	Revoked   *Revocation // with KeyRevoked and DigestRevoked
 	List      string      // the list that revokes, or that is stale
-	Detail    string      // with ListStale, Ambiguous and BadRequest, and of a rotation
-	Warnings  []string    // stale lists that may be stale
+	Advice    *Advice     // with Advised and AdvisoriesStale
+	Notice    *Notice     // with Advised
+	Detail    string      // with ListStale, AdvisoriesStale, Ambiguous and BadRequest, and of a rotation
+	Warnings  []string    // stale lists and advisories that may be stale
 }
 
 // A Decision is the answer to a request: the first refusal, otherwise the root's answer.
@@ -171,7 +180,7 @@ func (r *Request) check() (glob.Name, error) {
 		err = fmt.Errorf("%q: the request has no digest", r.Name)
 	case !r.Tree.IsZero() && r.Files == nil:
 		err = fmt.Errorf("%q: the request does not list the files of its tree", r.Name)
-	case r.Voucher > Dev || r.Purpose > ToShow:
+	case r.Voucher > Dev || r.Purpose > ToCall:
 		err = fmt.Errorf("%q: unknown voucher or purpose", r.Name)
 	}
 	return n, err
@@ -185,6 +194,9 @@ func (s *Side) answer(request *Request, n glob.Name) Answer {
 	}
 	if s.stale(&answer, request.Now) {
 		return answer.end(ListStale)
+	}
+	if code := s.advised(&answer, request); code != Admitted {
+		return answer.end(code)
 	}
 	if answer.Voucher = request.Voucher; answer.Voucher != ByKeys {
 		return answer.end(Admitted)

@@ -114,6 +114,12 @@ func (p *Policy) facts() map[place]string {
 	for _, l := range sections.Ask {
 		add("ask", l.Name, "", l.String())
 	}
+	for _, a := range sections.Advisories {
+		add("advisories", a.Registry, "load", a.Load.String())
+		add("advisories", a.Registry, "call", a.Call.String())
+		add("advisories", a.Registry, "max-age", yamltree.AgeText(a.MaxAge))
+		add("advisories", a.Registry, "stale", map[bool]string{false: "refuse", true: "warn"}[a.Warn])
+	}
 	return all
 }
 

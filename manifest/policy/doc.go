@@ -55,6 +55,9 @@
 //	ask:
 //	  refunds: {names: ["tool:acme/refund"], when: "params.amount > 100"}
 //
+//	advisories:
+//	  "https://registry.example": {load: critical, call: high, max-age: "7d"}
+//
 // It is YAML read strictly (package yamltree): unknown fields and duplicate keys are errors, structure has one
 // spelling, and every value is the text in the file, without YAML's types. A *yamltree.Error has the line and the
 // column. All sections are optional. The first line names the format; any other than policy/2 is a
@@ -73,6 +76,9 @@
 //	grants     glob → permission patterns
 //	exec       the limits of execution (package floor), and secrets (name → globs)
 //	ask        which calls are allowed, refused, or need an approval (package ask)
+//	advisories address of a registry → load and call (the least severity from which an advisory of the registry
+//	           refuses to load or to call what is from a version of a bundle that it covers; low, medium, high or
+//	           critical; at least one of the two), max-age, stale (refuse, warn)
 //
 // A policy's id is the digest of its bytes without signature lines, comments and layout included.
 //
@@ -84,10 +90,11 @@
 // # Decisions
 //
 // In this order: a revoked digest (raw, stripped, tree, document, any file of the tree) is refused; a stale list that
-// must be fresh refuses everything; items of the binary and items run with --dev are admitted;
-// digests listed in "digests" are admitted, a tool with other files only together with its tree; otherwise the rule
-// counts the distinct keys that it names, that signed, and that are valid now and not revoked. The time of a signature
-// has no effect. A request without a field that a refusal could depend on is refused.
+// must be fresh refuses everything; an item from a bundle that came from a registry under "advisories" is refused if
+// an advisory covers its version, or if those advisories must be fresh and are not; items of the binary and items run
+// with --dev are admitted; digests listed in "digests" are admitted, a tool with other files only together with its
+// tree; otherwise the rule counts the distinct keys that it names, that signed, and that are valid now and not
+// revoked. The time of a signature has no effect. A request without a field that a refusal could depend on is refused.
 //
 // A signature of the first format counts where the rule accepts v1, and then for an item only to show it,
 // unless an admitted manifest lists its digest.

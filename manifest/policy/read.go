@@ -23,7 +23,7 @@ const (
 
 // order is the order of sections, for inserting a new one.
 var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "inside", "grants", "exec",
-	"ask"}
+	"ask", "advisories"}
 
 // read fills p from its tree and checks it.
 func (p *Policy) read() error {
@@ -47,6 +47,7 @@ func (p *Policy) read() error {
 			return err
 		}}, {"inside", p.readInside}, {"grants", p.readGrants}, {"exec", p.readExec},
 		{"ask", func(n *yamltree.Node) (err error) { p.sections.Ask, err = ask.Read(n); return err }},
+		{"advisories", p.readAdvisories},
 	} {
 		n := root.Get(section.name)
 		if n == nil {

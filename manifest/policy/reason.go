@@ -15,10 +15,17 @@ func (c Code) Fault() fault.Code { return faults[c] }
 var faults = [...]fault.Code{fault.Policy, fault.Policy, fault.Unsigned, fault.UntrustedKey, fault.Policy,
 	fault.Policy,
 	fault.Policy, fault.Expired, fault.Expired, fault.Revoked, fault.BelowThreshold, fault.Policy,
-	fault.Expired, fault.Config, fault.Validation, fault.Rollback, fault.Rollback, fault.Rollback}
+	fault.Expired, fault.Config, fault.Validation, fault.Rollback, fault.Rollback, fault.Rollback,
+	fault.Policy, fault.Expired}
 
 // Details adds the facts of a refusal to an error: its reason, the revocation, and the list that has it.
 func (a *Answer) Details(f *fault.Error) *fault.Error {
+	if a.Advice != nil {
+		f.On("registry", a.Advice.Registry).On("bundle", a.Advice.Bundle)
+	}
+	if a.Notice != nil {
+		f.On("advisory", a.Notice.ID).On("severity", a.Notice.Severity.String())
+	}
 	return addRevoked(f.On("reason", a.Code.String()), a.Revoked, a.List)
 }
 
@@ -83,6 +90,8 @@ func (a *Answer) reason() string {
 		return "is revoked" + a.revocation()
 	case ListStale:
 		return fmt.Sprintf("can't be checked: the revocation list %q %s", a.List, a.Detail)
+	case Advised, AdvisoriesStale:
+		return a.advisory()
 	case Ambiguous, BadRequest:
 		return "can't be decided: " + a.Detail
 	}

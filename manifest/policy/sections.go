@@ -26,6 +26,8 @@ type Sections struct {
 	Exec     floor.Exec
 	Ask      ask.Rules
 	Secrets  []Secret // in the section "exec"; nil if that does not mention secrets
+
+	Advisories []AdvisorySource
 }
 
 // A Key is a public key that rules may name.

@@ -22,6 +22,7 @@ const (
 	Token       Domain = "rye/v2/token"
 	Transcript  Domain = "rye/v2/transcript"
 	Audit       Domain = "rye/v2/audit"
+	Advisories  Domain = "rye/v2/advisories"
 )
 
 // A Claim is the statement of a signature about a file's bytes.
@@ -35,7 +36,7 @@ const maxName = 1000
 
 func (c Claim) check() error {
 	switch c.Domain {
-	case Item, Manifest, Policy, Revocations, Rotation, Index, Token, Transcript, Audit:
+	case Item, Manifest, Policy, Revocations, Rotation, Index, Token, Transcript, Audit, Advisories:
 	default:
 		return fault.New(fault.Validation, "unknown signature domain %s", quote(string(c.Domain)))
 	}

@@ -180,7 +180,7 @@ func TestSignClaims(t *testing.T) {
 		}
 	}
 	for _, d := range []sign.Domain{sign.Item, sign.Manifest, sign.Policy, sign.Revocations, sign.Rotation, sign.Index,
-		sign.Token, sign.Transcript, sign.Audit} {
+		sign.Token, sign.Transcript, sign.Audit, sign.Advisories} {
 		c := sign.Claim{Domain: d, Name: long}
 		l, err := sign.New(cas.Sum(nil), c, alice, now)
 		if err != nil || !c.Holds(l, alice.Public()) || c.Holds(l, bob.Public()) {

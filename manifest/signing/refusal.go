@@ -69,8 +69,10 @@ func (e examined) refusal(trusted *trust.Trust) *fault.Error {
 	case policy.DigestRevoked:
 		failure.Why = append(failure.Why, "revoked bytes are refused, regardless of who signed them")
 		failure.Hint = []string{"rye trust list"}
-	case policy.ListStale:
+	case policy.ListStale, policy.AdvisoriesStale:
 		failure.Hint = []string{"rye trust update"}
+	case policy.Advised:
+		failure.Hint = []string{"rye update", "rye docs registry-trust"}
 	default:
 		failure.Hint = []string{"rye trust list"}
 	}
