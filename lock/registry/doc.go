@@ -9,6 +9,10 @@
 // Without the registry, Logs.Check shows by a proof that its log has a version; Logs.Take also remembers the proof's
 // checkpoint.
 //
+// How advisories go through here: Kept.Update asks Client.Advisories for the newest list, which must be signed,
+// continue the last one, and name only what the log has. It keeps the list with its documents. Kept.Load returns them
+// again, and Feed.Of the advisories about one bundle.
+//
 // # Files
 //
 // What a client needs is static. Any web server can serve a copy, and clients verify it the same way:
@@ -17,6 +21,7 @@
 //	index/ID.yaml               the versions of one bundle (package lock/index), signed by the index key
 //	archives/HEX                an archive by its digest
 //	proofs/HEX.tlog-proof       the proof that the log has the version of that archive
+//	advisories.yaml             the registry's advisories (package lock/advisory), signed by the index key
 //	documents/HEX               what an owner, trusted-publisher or advisory entry of the log says
 //	log/checkpoint, log/tile/…  the log (package manifest/tlog)
 //
