@@ -32,6 +32,8 @@
 //	used/HEX                a token of a pipeline that was used, by the digest of its issuer and id
 //	staged/ID               what waits for approvals
 //	touched/ID              the last entry that changed the index of a bundle
+//	advisory/ID             an advisory, with the newest text of its document
+//	advisories/NAME         the state of the list of a log's advisories
 //	lease/flush             the process that writes the log's files, and until when
 //	halt/NAME               why a log signs nothing: its rows come from a backup
 //	restore/unfinished      a restore is under way, and no registry may be opened

@@ -34,9 +34,9 @@ const (
 
 var errLease = fault.New(fault.Busy, "another process writes the log's files")
 
-// Flush writes the files for entries that they don't show yet: tiles, checkpoint, proofs, indexes, in this order. It
-// may be repeated after an interruption at any point, since each file depends on the rows alone. Of several processes
-// one writes, and the others wait until it has written their entries, too.
+// Flush writes the files for entries that they don't show yet: tiles, checkpoint, proofs, indexes, in this order, and
+// then the list of advisories. It may be repeated after an interruption at any point, since each file depends on the
+// rows alone. Of several processes one writes, and the others wait until it has written their entries, too.
 func (r *Registry) Flush(ctx context.Context) error {
 	r.flushing.Lock()
 	defer r.flushing.Unlock()
@@ -47,17 +47,26 @@ func (r *Registry) Flush(ctx context.Context) error {
 		case err != nil:
 			return err
 		case state == nil:
-			return r.begin(ctx)
-		case len(entries) == 0:
-			return nil
+			err = r.begin(ctx)
+		}
+		if err == nil && len(entries) == 0 {
+			var due bool
+			if due, err = r.listDue(ctx, true); err == nil && !due {
+				return nil
+			}
+		}
+		if err != nil {
+			return err
 		}
 		until, err := r.hold(ctx)
 		if err == nil {
 			// Another process may have written them since.
 			if state, entries, err = r.unshown(ctx); err == nil && len(entries) > 0 {
 				err = r.write(ctx, state, entries, until)
+			} else if err == nil {
+				err = r.writeList(ctx)
 			}
-			if err = r.release(ctx, err); err != nil || state.Shown+int64(len(entries)) >= state.Size {
+			if err = r.release(ctx, err); err != nil {
 				return err
 			}
 			continue

@@ -141,7 +141,7 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 		return r, err
 	}
 	// What can't be shown yet, because witnesses are away, is shown later; what was shown is served.
-	err = r.Flush(ctx)
+	err = r.Reissue(ctx)
 	if code := fault.CodeOf(err); code == fault.Unavailable || code == fault.Busy {
 		r.o.Warn(err)
 		err = nil

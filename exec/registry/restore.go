@@ -369,8 +369,14 @@ func (s *Restore) end(ctx context.Context, r *Registry, shown int64) error {
 				return err
 			}
 		}
-		if s.NewLog || len(s.Seen) > 0 {
-			return nil
+		// The list of advisories is signed again as soon as anything is.
+		list, err := get[listRow](in, listName)
+		if err == nil && list != nil {
+			list.Shown = 0
+			err = put(in, listName, list)
+		}
+		if err != nil || s.NewLog || len(s.Seen) > 0 {
+			return err
 		}
 		return put(in, haltRow, halt{Since: r.now(), Made: s.Backup.Made, Least: shown})
 	})
@@ -421,7 +427,11 @@ func (r *Registry) rebuild(ctx context.Context, c *tlog.Checkpoint) error {
 			return err
 		}
 	}
-	return nil
+	text, _, err := r.makeList(ctx, c)
+	if err != nil || text == nil {
+		return err
+	}
+	return r.o.Blobs.Replace(ctx, client.AdvisoriesFile, text)
 }
 
 // writeProofs writes the proofs of all versions that a checkpoint has.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry"
@@ -451,6 +452,7 @@ func TestUnreadableRestore(t *testing.T) {
 	} {
 		for n := 0; ; n++ {
 			other.halt()
+			other.now = other.now.Add(time.Minute) // a lease that is left ends
 			store := &faulty{other.o.Rows, 1 << 30}
 			o.Rows = store
 			err := do(store, n)

@@ -105,7 +105,7 @@ func (r *Registry) Verify(ctx context.Context) (*Check, error) {
 			return nil, err
 		}
 	}
-	return check, nil
+	return check, r.checkAdvisories(ctx, check)
 }
 
 // same compares a file with the bytes that it should have, or may have by now.

@@ -66,6 +66,42 @@ func Commands() []cli.Command {
 				"    ryed registry audit --data /srv/registry --of acme/base",
 			New: func() cli.Runner { return new(auditRun) }, Schema: "registry-audit/1", Output: audited{},
 		},
+		{Path: "registry advisory", Group: "registry", Help: "Manage the advisories of a registry."},
+		{
+			Path: "registry advisory add", Group: "registry",
+			Help: "Add or revise an advisory about versions of a bundle.",
+			More: "FILE is a document in OSV's format about one bundle, with ecosystem \"rye\"; the flags replace what it says, " +
+				"or describe the advisory without it. The registry sets its times and, if it has none, its id. An id that exists " +
+				"is revised.\n\nEach advisory is an entry of the log, and stands in the signed list that clients read with rye " +
+				"trust update. It only refuses: from which severity is said by a client's policy.\n\nExamples:\n\n" +
+				"    ryed registry advisory add --data /srv/registry --bundle acme/base --versions '<1.4.2' --severity high " +
+				"--kind vulnerable --summary 'Templates run what they read'\n" +
+				"    ryed registry advisory add advisory.json --data /srv/registry",
+			New: func() cli.Runner { return new(advisoryAddRun) }, Schema: "registry-advisory/1",
+			Output: advisoryAnswer{},
+		},
+		{
+			Path: "registry advisory list", Group: "registry", Help: "List the advisories of a registry.",
+			More: "Examples:\n\n    ryed registry advisory list --data /srv/registry",
+			New:  func() cli.Runner { return new(advisoryListRun) }, Schema: "registry-advisory-list/1",
+			Output: advisoryListAnswer{},
+		},
+		{
+			Path: "registry advisory withdraw", Group: "registry",
+			Help: "Withdraw an advisory, so that it counts no more.",
+			More: "It stays in the list, with the time at which it was withdrawn.\n\nExamples:\n\n" +
+				"    ryed registry advisory withdraw RYE-2026-0001 --data /srv/registry",
+			New: func() cli.Runner { return new(advisoryWithdrawRun) }, Schema: "registry-advisory/1",
+			Output: advisoryAnswer{},
+		},
+		{
+			Path: "registry takedown", Group: "registry", Help: "Remove a version for secrets or malware.",
+			More: "Its archive is removed, whenever it was published and whatever requires it; its number is never given again. " +
+				"The log keeps that it was there, and an advisory says why it is gone.\n\nExamples:\n\n" +
+				"    ryed registry takedown acme/base@1.4.0 --reason malware --data /srv/registry",
+			New: func() cli.Runner { return new(takedownRun) }, Schema: "registry-advisory/1",
+			Output: advisoryAnswer{},
+		},
 		{Path: "registry account", Group: "registry", Help: "Manage the accounts of a registry."},
 		{
 			Path: "registry account add", Quiet: true, Group: "registry", Help: "Add an account.",

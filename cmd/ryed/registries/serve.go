@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -78,7 +80,20 @@ func (c *serveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		server.Close()
 		return nil, err
 	}
+	go reissue(ctx, data, options.Warn)
 	return nil, server.Run(ctx)
+}
+
+// reissueAfter is how often the server looks whether the list of advisories is to be issued again.
+const reissueAfter = 10 * time.Minute
+
+// reissue keeps the list of advisories fresh until ctx ends.
+func reissue(ctx context.Context, data *data, warn func(error)) {
+	for cas.Sleep(ctx, reissueAfter) == nil {
+		if err := data.Reissue(ctx); err != nil && ctx.Err() == nil {
+			warn(err)
+		}
+	}
 }
 
 // announce prints the server's address before the first request is answered.

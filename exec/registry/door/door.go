@@ -38,7 +38,8 @@ const maxBody = 64 << 10
 
 // Register adds the routes to a server.
 func (d *Door) Register(s *serve.Server) {
-	for _, pattern := range []string{"/" + client.DescriptionFile, "/index/", "/archives/", "/proofs/", "/documents/",
+	for _, pattern := range []string{"/" + client.DescriptionFile, "/" + client.AdvisoriesFile, "/index/",
+		"/archives/", "/proofs/", "/documents/",
 		"/" + client.LogDir + "/"} {
 		s.Open("GET "+pattern, d.counted(pattern, http.HandlerFunc(d.public)))
 	}
