@@ -74,6 +74,9 @@ type Base struct {
 	Plugins chain.Plugins
 	// Allow returns the rights that the project gives a server of a plugin, as rye.yaml has them now; nil: none.
 	Allow func(plugin, server string) ([]string, error)
+	// Published returns the version of the bundle that an item of a space is from, by its label, as "acme/base@1.0.0",
+	// and the registry that it came from; "" if it came from none. Optional.
+	Published func(space, item string) (version, registry string)
 	// Known keeps the chains that were admitted; nil: none. Everything else of the base stays the same for as long.
 	Known *chain.Memory
 	// Dev is a tool that needs no signature, because the caller means to run it from the working tree.

@@ -66,6 +66,7 @@ type Plan struct {
 
 	kernel    *Kernel
 	policies  chain.Policies
+	published func(space, item string) (version, registry string)
 	call      *Call
 	id        string
 	project   string
@@ -118,8 +119,9 @@ func (k *Kernel) Resolve(ctx context.Context, base *Base, call *Call) (*Target, 
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{kernel: k, policies: base.Policies, call: call, id: newID(k.Now()), caller: CallerOf(ctx),
-		chain: found, tool: found.Tool().Model.Tool,
+	plan := &Plan{kernel: k, policies: base.Policies, published: base.Published, call: call, id: newID(k.Now()),
+		caller: CallerOf(ctx),
+		chain:  found, tool: found.Tool().Model.Tool,
 		project: cmp.Or(call.Project, k.Project), primitive: k.Primitives[found.Primitive().ID],
 		Decision: Decision{Chain: found.Links, Set: base.Set, Dev: base.Dev == call.Ref, Stranger: call.Stranger ||
 			!found.Own}}

@@ -260,6 +260,13 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 		call.Chain = append(call.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers,
 			Tree: l.Tree})
 	}
+	if p.published != nil {
+		call.Bundle, call.Registry = p.published(tool.Item.Space.Label, call.Ref)
+		for i := range call.Chain {
+			link := &call.Chain[i]
+			link.Bundle, link.Registry = p.published(p.Chain[i+1].Item.Space.Label, link.Ref)
+		}
+	}
 	for _, q := range p.policies.Each() {
 		call.Policy = append(call.Policy, q.ID())
 	}

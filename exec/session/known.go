@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/nofollow"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/admission"
@@ -18,6 +19,7 @@ import (
 // working tree has; whether that differs, the stamps of its files tell once they were compared.
 type known struct {
 	trust  *admission.Trust
+	advice cas.Digest  // what registries said about its bundles: see workspace.Advised
 	ends   []time.Time // when manifests of bundles expire
 	lock   *workspace.Lock
 	view   *ai.View
@@ -33,17 +35,17 @@ type known struct {
 // maxSeen is for how many items a session remembers that they don't differ.
 const maxSeen = 1 << 10
 
-// learn returns what the policies of lock make of the set.
-func (s *Session) learn(ctx context.Context, lock *workspace.Lock) (*known, error) {
+// learn returns what the policies of lock make of the set, and of what registries say about its bundles.
+func (s *Session) learn(ctx context.Context, lock *workspace.Lock, advised *workspace.Advised) (*known, error) {
 	s.mu.Lock()
 	k := s.known
 	s.mu.Unlock()
 	trust := lock.Trust.Exam()
-	if k.holds(trust) {
+	if k.holds(trust, advised.ID) {
 		lock.Listed = k.lock.Listed
 		return k, nil
 	}
-	k = &known{trust: trust, lock: lock}
+	k = &known{trust: trust, advice: advised.ID, lock: lock}
 	lock.AddBundles(s.set)
 	for i := range lock.Old.Bundles {
 		if b := s.set.Bundle(lock.Old.Bundles[i].ID); b != nil && !b.Expires.IsZero() {
@@ -51,7 +53,9 @@ func (s *Session) learn(ctx context.Context, lock *workspace.Lock) (*known, erro
 		}
 	}
 	var err error
-	if k.view, err = s.set.View(ctx, lock.Asked(ctx, lock.Dir), lock.Trust.Root.Side.Policy.MayOverride); err != nil {
+	asked := lock.Asked(ctx, lock.Dir)
+	asked.Advice = advised.Of
+	if k.view, err = s.set.View(ctx, asked, lock.Trust.Root.Side.Policy.MayOverride); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -60,9 +64,9 @@ func (s *Session) learn(ctx context.Context, lock *workspace.Lock) (*known, erro
 	return k, nil
 }
 
-// holds reports whether what is known is what policies make of the set now.
-func (k *known) holds(now *admission.Trust) bool {
-	if k == nil || !now.Says(k.trust) {
+// holds reports whether what is known is what policies make of the set and of its registries' advice now.
+func (k *known) holds(now *admission.Trust, advice cas.Digest) bool {
+	if k == nil || k.advice != advice || !now.Says(k.trust) {
 		return false
 	}
 	for _, end := range k.ends {

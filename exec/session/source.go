@@ -103,12 +103,14 @@ func (s *Session) pinned(ctx context.Context) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	known, err := s.learn(ctx, current)
+	advised := current.Advised()
+	known, err := s.learn(ctx, current, advised)
 	if err != nil {
 		current.Close()
 		return source{}, err
 	}
 	asked, resolver := current.Asked(ctx, current.Dir), s.set.Resolver(known.view)
+	asked.Advice = advised.Of
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	base := exec.Base{
 		Policies: PoliciesOf(current.Trust), Resolver: resolver,
@@ -116,6 +118,7 @@ func (s *Session) pinned(ctx context.Context) (source, error) {
 		Program:   func(name string, digest cas.Digest) *file.Program { return s.set.Program(name, platform, digest) },
 		Artifacts: s.set.Lock().ArtifactsOf, Objects: s.set, Known: &known.chains,
 		Plugins: s.plugins(current.Trust, s.set), Allow: s.allowed,
+		Published: workspace.Published(s.set.Lock().Bundles),
 	}
 	return source{base: base, view: known.view, close: current.Close, set: s.set, lock: current, known: known,
 		asked: asked}, nil

@@ -203,6 +203,7 @@ func (w *Workspace) addLocked(ctx context.Context, items *Items, spaces []*ai.Sp
 	}
 	if items.Asked != nil {
 		items.Lock.Listed.Beside(items.Asked)
+		items.Asked.Advice = w.advised(items.Trust, lines).Of
 	}
 	for _, line := range lines {
 		b, err := readBundle(ctx, objects, line)

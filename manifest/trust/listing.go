@@ -29,6 +29,17 @@ type Listing struct {
 	Grants   []GrantLine   `json:"grants"`
 	Exec     []ExecLine    `json:"exec"` // what differs from the defaults
 	Ask      []AskLine     `json:"ask"`
+
+	Advisories []AdvisoriesLine `json:"advisories"`
+}
+
+// An AdvisoriesLine is a registry whose advisories count.
+type AdvisoriesLine struct {
+	Registry string `json:"registry"`
+	Load     string `json:"load,omitempty"` // the least severity that refuses to load
+	Call     string `json:"call,omitempty"`
+	MaxAge   string `json:"max_age"`
+	Stale    string `json:"stale"` // refuse or warn
 }
 
 // A KeyLine is a key of a policy.
@@ -115,7 +126,7 @@ func NewListing(au *Authority, lists map[string]*policy.List, now time.Time) Lis
 		Lists:   []ListLine{}, Override: append([]string{}, sections.Override...),
 		Inside: append([]string{}, sections.Inside...),
 		Grants: []GrantLine{}, Exec: []ExecLine{},
-		Ask: newAskLines(sections.Ask)}
+		Ask: newAskLines(sections.Ask), Advisories: []AdvisoriesLine{}}
 	if au.File != nil {
 		listing.ID = au.Side.Policy.ID().String()
 	}
@@ -148,6 +159,10 @@ func NewListing(au *Authority, lists map[string]*policy.List, now time.Time) Lis
 		if c.Section == "exec" {
 			listing.Exec = append(listing.Exec, ExecLine{c.Field, c.Entry, c.New})
 		}
+	}
+	for _, a := range sections.Advisories {
+		listing.Advisories = append(listing.Advisories, AdvisoriesLine{a.Registry, a.Load.String(), a.Call.String(),
+			yamltree.AgeText(a.MaxAge), map[bool]string{false: "refuse", true: "warn"}[a.Warn]})
 	}
 	for _, src := range sections.Lists {
 		listing.Lists = append(listing.Lists, newListLine(src, lists[src.Name]))

@@ -58,6 +58,15 @@ func Commands() []cli.Command {
 			New:  func() cli.Runner { return new(auditStatsRun) }, Schema: "audit-stats/1", Output: auditStatsAnswer{},
 		},
 		{
+			Path: "audit vulnerable", Group: "run", Help: "List past calls of what an advisory covers now.",
+			More: "It compares the bundles that came from registries, as the log has them for each call, with the advisories " +
+				"of these registries that rye trust update has read last. An advisory that was withdrawn doesn't count. If there " +
+				"is a call, the exit status is 1.\n\nExamples:\n\n    rye trust update\n    rye audit vulnerable\n" +
+				"    rye audit vulnerable --since 30d --json",
+			New: func() cli.Runner { return new(auditVulnerableRun) }, Schema: "audit-vulnerable/1",
+			Output: auditVulnerableAnswer{},
+		},
+		{
 			Path: "audit prune", Group: "run", Help: "Remove old calls from the audit log.",
 			More: "Removes whole segments in which nothing is later than --before. A segment holds the calls of one process. The log must be " +
 				"verified, and --export must name a file that rye audit export has written and that holds every call to be removed. A line " +

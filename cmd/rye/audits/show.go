@@ -149,6 +149,9 @@ func (s auditShowAnswer) Text(term *cli.Terminal) {
 	}
 	add("tree", paths.DigestText(call.Tree))
 	add("signed by", ShortAll(call.Signers)...)
+	if call.Bundle != "" {
+		add("from", call.Bundle, call.Registry)
+	}
 	for _, l := range call.Chain {
 		add("runs by", l.Ref, l.Digest.String(), strings.Join(ShortAll(l.Signers), " "))
 	}

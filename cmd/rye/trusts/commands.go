@@ -149,13 +149,15 @@ func Commands() []cli.Command {
 		},
 		{
 			Path: "trust update", Quiet: true, Group: "trust",
-			Help: "Update the revocation lists that the policy names.",
+			Help: "Update the revocation lists and advisories that the policy names.",
 			More: "An issue is accepted if the key that the policy names signed it, and it is fresh and not older " +
 				"than the previous one. rye keeps the last good issue. When that is older than max-age, " +
 				"everything is refused, unless the policy says stale: warn.\n\n" +
 				"Lists come from https addresses and files; paths are relative to the policy's directory. --from " +
 				"FILE reads one that you downloaded yourself. If only the project's policy names a list, rye " +
 				"doesn't fetch it from this machine or a private network.\n\n" +
+				"The advisories of the registries under \"advisories\" are read and kept in the same way: their list is " +
+				"signed by the registry's key in rye.yaml, and the registry's log has each of them.\n\n" +
 				"Examples:\n\n" +
 				"    rye trust update\n" +
 				"    rye trust update acme --from revoked.yaml",

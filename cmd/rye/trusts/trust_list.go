@@ -87,6 +87,12 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 	section("grants", grants)
 	section("exec", exec)
 	section("ask", calls)
+	var advisories [][]string
+	for _, a := range l.Advisories {
+		advisories = append(advisories, []string{"  " + a.Registry, "load " + OrDash(a.Load), "call " + OrDash(a.Call),
+			"max-age " + a.MaxAge, "stale " + a.Stale})
+	}
+	section("advisories", advisories)
 }
 
 // lines returns rows with one word each.

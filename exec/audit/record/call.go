@@ -19,6 +19,7 @@ import (
 type Call struct {
 	ID        string           `json:"-"`                   // 1 to 128 letters, digits, '.', '_' and '-'
 	Approval  string           `json:"approval,omitempty"`  // who allowed it, if approval was asked for
+	Bundle    string           `json:"bundle,omitempty"`    // "acme/base@1.0.0", of an item that came from a registry
 	Chain     []Link           `json:"chain,omitempty"`     // the links behind the item, to the primitive
 	Deadline  time.Time        `json:"deadline,omitzero"`   // zero for none
 	Digest    cas.Digest       `json:"digest"`              // of the item's file
@@ -31,6 +32,7 @@ type Call struct {
 	Policy    []cas.Digest     `json:"policy,omitempty"`    // the policies in force, the root's first
 	Principal string           `json:"principal,omitempty"` // the user or agent that calls
 	Ref       string           `json:"ref"`                 // of the item: "tool:rye/bash/bash"
+	Registry  string           `json:"registry,omitempty"`  // the address of the registry that Bundle came from
 	Risk      string           `json:"risk,omitempty"`
 	Derived   string           `json:"risk_derived,omitempty"` // why a tool that declares no risk has this one
 	Sandbox   string           `json:"sandbox,omitempty"`      // the level that it is to run at
@@ -43,10 +45,12 @@ type Call struct {
 
 // A Link is one item of a chain.
 type Link struct {
-	Digest  cas.Digest `json:"digest"`
-	Ref     string     `json:"ref"`
-	Signers []string   `json:"signers,omitempty"`
-	Tree    cas.Digest `json:"tree,omitzero"`
+	Bundle   string     `json:"bundle,omitempty"` // as Call's
+	Digest   cas.Digest `json:"digest"`
+	Ref      string     `json:"ref"`
+	Registry string     `json:"registry,omitempty"`
+	Signers  []string   `json:"signers,omitempty"`
+	Tree     cas.Digest `json:"tree,omitzero"`
 }
 
 // A Program is a program of the machine that runs a call, such as an interpreter.
@@ -181,10 +185,14 @@ func (c *Call) Check() error {
 	var k checker
 	k.err = CheckID(c.ID)
 	k.text("approval", c.Approval, false)
+	k.text("bundle", c.Bundle, false)
+	k.text("registry", c.Registry, false)
 	k.length("chain", len(c.Chain))
 	for _, l := range c.Chain {
 		k.digest("chain digest", l.Digest)
 		k.text("chain ref", l.Ref, true)
+		k.text("chain bundle", l.Bundle, false)
+		k.text("chain registry", l.Registry, false)
 		k.texts("chain signers", l.Signers)
 	}
 	k.time("deadline", c.Deadline)
@@ -232,6 +240,7 @@ func (o *End) Check() error {
 func (c *Call) members(to codec) {
 	to.open()
 	to.text("approval", &c.Approval)
+	to.text("bundle", &c.Bundle)
 	list(to, "chain", &c.Chain, (*Link).members)
 	to.time("deadline", &c.Deadline)
 	to.digest("digest", &c.Digest)
@@ -244,6 +253,7 @@ func (c *Call) members(to codec) {
 	list(to, "policy", &c.Policy, func(d *cas.Digest, m codec) { m.digestElement(d) })
 	to.text("principal", &c.Principal)
 	to.text("ref", &c.Ref)
+	to.text("registry", &c.Registry)
 	to.text("risk", &c.Risk)
 	to.text("risk_derived", &c.Derived)
 	to.text("sandbox", &c.Sandbox)
@@ -257,8 +267,10 @@ func (c *Call) members(to codec) {
 
 func (l *Link) members(m codec) {
 	m.open()
+	m.text("bundle", &l.Bundle)
 	m.digest("digest", &l.Digest)
 	m.text("ref", &l.Ref)
+	m.text("registry", &l.Registry)
 	texts(m, "signers", &l.Signers)
 	m.digest("tree", &l.Tree)
 	m.close()

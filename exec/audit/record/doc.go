@@ -23,6 +23,9 @@
 //
 // "risk_derived" is why a call has its risk if the tool declares none, such as "it may use the network".
 //
+// "bundle" and "registry" are the version of the bundle that an item is from, as "acme/base@1.0.0", and the address of
+// the registry that it came from. Items that no registry published have neither.
+//
 // "packages" is the digest of a sorted list with a line for each package of a third-party registry: its digest, a
 // space, and its name in the lock. The item's programs that the lock doesn't pin stand in toolchain without "pinned".
 //

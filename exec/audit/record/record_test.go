@@ -15,9 +15,9 @@ func digest(word string) cas.Digest { return cas.Sum([]byte(word)) }
 
 func fullCall() Call {
 	return Call{
-		ID: "a", Approval: "bob",
-		Chain: []Link{{digest("l"), "tool:rye/python", []string{"builtin", "dev"}, digest("t")},
-			{Digest: digest("m"), Ref: "x"}},
+		ID: "a", Approval: "bob", Bundle: "acme/base@1.0.0", Registry: "https://registry.example",
+		Chain: []Link{{"acme/run@2.0.0", digest("l"), "tool:rye/python", "https://registry.example",
+			[]string{"builtin", "dev"}, digest("t")}, {Digest: digest("m"), Ref: "x"}},
 		Deadline: time.Date(2026, 11, 20, 12, 0, 0, 5e6, time.UTC),
 		Digest:   digest("d"), Grants: digest("g"), Limits: map[string]int64{"wall_ms": 5, "a": 0,
 			"memory": maxInteger}, Lock: digest("k"), Params: digest("p"),
