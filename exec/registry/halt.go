@@ -35,7 +35,7 @@ func signing(in rows.Reader) error {
 }
 
 func (h *halt) fault() error {
-	const docs = "rye docs registry"
+	const docs = "rye docs registry-host"
 	if h.Lost != "" {
 		return fault.New(fault.Rollback, "the registry has lost entries of its log, and signs nothing under its name").
 			Because("a checkpoint with its own signature has entries that its rows don't have",

@@ -94,7 +94,7 @@ const (
 
 func refused(format string, args ...any) *fault.Error {
 	return fault.New(fault.AuthFailed, "the pipeline's token is refused: "+format, args...).
-		Try("rye docs registry")
+		Try("rye docs registry-release")
 }
 
 // Identify returns the run that a token belongs to.
