@@ -63,17 +63,21 @@ func (r *Registry) Invite(ctx context.Context, name string) (l *Link, err error)
 	})
 }
 
-// Reset removes all passkeys, sessions, links and tokens of an account, and makes a link for a new passkey. It is the
-// only way back for who has lost the passkeys of an account.
+// Reset removes all passkeys, sessions, links, tokens and bindings of an account, and makes a link for a new passkey.
+// It is the only way back for who has lost the passkeys of an account.
 func (r *Registry) Reset(ctx context.Context, name string) (l *Link, err error) {
 	if r.site == nil {
 		return nil, r.noSite
 	}
-	return l, r.o.Rows.Update(ctx, func(in rows.Writer) error {
+	if err := r.o.Rows.Update(ctx, func(in rows.Writer) error {
 		if _, err := active(in, name); err != nil {
 			return err
 		}
 		if err := removeRows(in, "passkey/", func(k *Passkey) bool { return k.Account == name }); err != nil {
+			return err
+		}
+		// A thief of the account may have bound a pipeline of their own.
+		if err := r.endBindings(ctx, in, name); err != nil {
 			return err
 		}
 		if err := removeAccess(in, name); err != nil {
@@ -84,7 +88,14 @@ func (r *Registry) Reset(ctx context.Context, name string) (l *Link, err error) 
 		}
 		l, err = r.link(in, Link{Account: name})
 		return err
-	})
+	}); err != nil {
+		return nil, err
+	}
+	// What the log's files don't show yet, they show after the next change.
+	if err := r.Flush(ctx); err != nil {
+		r.o.Warn(err)
+	}
+	return l, nil
 }
 
 // removeAccess removes all that acts for an account, except for its passkeys.

@@ -358,9 +358,18 @@ func TestReset(t *testing.T) {
 	if err := w.AllowDevice(ctx, ada.person, found.ID, ceremony, answer); err != nil {
 		t.Fatal(err)
 	}
+	w.claim(w.caller("ada"), "acme")
+	w.bind(w.caller("ada"), "acme/base", theBinding())
+	w.claim(w.caller("eve"), "other")
+	w.bind(w.caller("eve"), "other/base", theBinding())
 	link, err := w.Reset(ctx, "ada")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for bundle, want := range map[string]int{"acme/base": 0, "other/base": 1} {
+		if all, err := w.Publishers(ctx, bundle); err != nil || len(all) != want {
+			t.Errorf("pipelines of %s: %v, %v", bundle, all, err)
+		}
 	}
 	_, err = w.Caller(ctx, token)
 	wants(t, err, fault.AuthFailed, "")

@@ -205,11 +205,19 @@ func (r *Registry) mayStage(in rows.Reader, by *Caller, scope Scope, v *Version)
 		return nil, err
 	}
 	space, err := r.owned(in, by, SpaceOf(v.Bundle))
-	if err == nil && by.Binder == "" && slices.Contains(space.TrustedOnly, v.Bundle) {
-		err = fault.New(fault.Denied, "only its pipelines may publish %q", v.Bundle).On("bundle", v.Bundle).
-			Try("rye owner publisher list " + fault.Quote(v.Bundle))
+	if err == nil {
+		err = space.trusts(by.Binder, v.Bundle)
 	}
 	return space, err
+}
+
+// trusts returns why a bundle that only its pipelines publish isn't taken from anything else; binder is "" for that.
+func (s *Space) trusts(binder, bundle string) error {
+	if binder == "" && slices.Contains(s.TrustedOnly, bundle) {
+		return fault.New(fault.Denied, "only its pipelines may publish %q", bundle).On("bundle", bundle).
+			Try("rye owner publisher list " + fault.Quote(bundle))
+	}
+	return nil
 }
 
 // checkID refuses ids that can't be published anywhere.

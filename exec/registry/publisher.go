@@ -23,6 +23,8 @@ const (
 	runTime = 15 * time.Minute
 	// maxBindings is how many bindings a bundle has.
 	maxBindings = 20
+	// maxPending is how many bindings of an account wait for first versions: they reserve nothing, and cost space.
+	maxPending = 100
 )
 
 func publisherRow(b *client.Binding) string { return "publisher/" + b.Bundle + "@" + b.ID }
@@ -68,7 +70,9 @@ func (r *Registry) setPublisher(ctx context.Context, in rows.Writer, by, space s
 		return err
 	}
 	if change.Add != nil {
-		err = put(in, publisherRow(binding), binding)
+		if err = r.fewPending(in, by); err == nil {
+			err = put(in, publisherRow(binding), binding)
+		}
 	} else {
 		in.Delete(publisherRow(binding))
 		err = removeTokens(in, func(t *Token) bool { return t.Binding == binding.ID })
@@ -90,6 +94,58 @@ func (r *Registry) setPublisher(ctx context.Context, in rows.Writer, by, space s
 	_, err = r.appendEntry(in, &tlog.Entry{Kind: tlog.TrustedPublisher, Release: tlog.Release{Bundle: binding.Bundle},
 		Document: digest, By: by})
 	return err
+}
+
+// fewPending removes what has waited too long for a first version, and refuses an account for which too much waits.
+func (r *Registry) fewPending(in rows.Writer, account string) error {
+	waiting := 0
+	var ended []*client.Binding
+	if err := each(in, "publisher/", func(_ string, b *client.Binding) (bool, error) {
+		if b.By == account && b.Pending != nil {
+			if r.o.Now().Before(*b.Pending) {
+				waiting++
+			} else {
+				ended = append(ended, b)
+			}
+		}
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	for _, b := range ended {
+		versions, err := versionsOf(in, b.Bundle)
+		if err != nil {
+			return err
+		}
+		if len(versions) == 0 {
+			in.Delete(publisherRow(b))
+		}
+	}
+	if waiting >= maxPending {
+		return fault.New(fault.Limit, "%d bindings of the account %q wait for first versions", waiting, account).
+			On("waiting", waiting)
+	}
+	return nil
+}
+
+// endBindings ends what an account has bound.
+func (r *Registry) endBindings(ctx context.Context, in rows.Writer, account string) error {
+	var all []*client.Binding
+	if err := each(in, "publisher/", func(_ string, b *client.Binding) (bool, error) {
+		if b.By == account {
+			all = append(all, b)
+		}
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	for _, b := range all {
+		end := client.PublisherChange{Remove: b.ID}
+		if err := r.setPublisher(ctx, in, account, SpaceOf(b.Bundle), end); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // publisherChange returns the binding that a change makes or ends.
@@ -279,7 +335,7 @@ func (r *Registry) use(in rows.Writer, run *pipeline.Run) error {
 	}
 	if old != nil {
 		return fault.New(fault.AuthFailed, "the pipeline's token was used before, and counts once").
-			Try("rye docs registry")
+			Try("rye docs registry-release")
 	}
 	var ended []string
 	if err := each(in, "used/", func(name string, u *usedToken) (bool, error) {

@@ -220,6 +220,22 @@ func TestPending(t *testing.T) {
 	_, _, err = w.Trust(ctx, client.Exchange{Bundle: "fresh/more", Token: "four"})
 	wants(t, err, fault.Denied, "no binding")
 	w.run("four", "fresh/base") // it has a version
+	w.bind(ada, "fresh/later", theBinding())
+	if all, err := w.Publishers(ctx, "fresh/more"); err != nil || len(all) != 0 {
+		t.Errorf("what has waited too long is kept: %v, %v", all, err)
+	}
+}
+
+// TestManyPending: what reserves nothing still takes space, so an account has a limit of it.
+func TestManyPending(t *testing.T) {
+	w := withRuns(t, runs{})
+	ada := w.caller("ada")
+	for i := range 100 {
+		w.bind(ada, fmt.Sprintf("fresh/x%d", i), theBinding())
+	}
+	_, err := w.SetPublisher(t.Context(), ada, "fresh/more", client.PublisherChange{Add: theBinding()})
+	wants(t, err, fault.Limit, "wait for first versions")
+	w.bind(w.caller("eve"), "fresh/more", theBinding())
 }
 
 // TestTrustedOnly: a bundle that only its pipelines publish takes nothing from its owners' tokens; and a binding ends
@@ -247,6 +263,12 @@ func TestTrustedOnly(t *testing.T) {
 		wants(t, err, fault.Denied, "only its pipelines")
 	}
 	w.publish(ada, pack{id: "acme/other", version: "1.0.0"})
+	early := w.stage(ada, "", pack{id: "acme/early", version: "1.0.0"})
+	if _, err := w.Change(ctx, ada, "acme", only("acme/early", true)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Approve(ctx, ada, early.ID, early.Digest) // it was staged before
+	wants(t, err, fault.Denied, "only its pipelines")
 	w.bind(ada, "acme/base", theBinding())
 	run := w.run("one", "acme/base")
 	w.publish(run, base)

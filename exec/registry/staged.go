@@ -361,6 +361,11 @@ func (r *Registry) approve(ctx context.Context, in rows.Writer, by *Caller, id s
 	if why, err := staged.mayCount(in, space, by.Account); why != nil || err != nil {
 		return nil, errors.Join(why, err)
 	}
+	for _, v := range staged.Versions {
+		if err := space.trusts(staged.Binder, v.Bundle); err != nil {
+			return nil, err
+		}
+	}
 	staged.Approvals = slices.DeleteFunc(staged.Approvals, func(a Approval) bool { return a.Account == by.Account })
 	staged.Approvals = append(staged.Approvals, Approval{by.Account, digest, r.now()})
 	n, err := staged.counted(in, space)
