@@ -145,6 +145,8 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 		jobs, err = b.mcpJobs(r.on)
 	case "oci":
 		jobs, err = b.ociJobs(ctx, r.on)
+	case "registry":
+		jobs, err = b.publishedJobs(ctx, r.on)
 	default:
 		if r.op == "startup" {
 			n *= 20

@@ -141,6 +141,8 @@ var rows = []row{
 	{name: "oci: pull", op: "oci", on: "pull", tools: "crane oras cp", goals: []goal{{factor: 1.2, rod: "crane"}}},
 	{name: "oci: push of S after A, bytes", op: "oci", on: "next.A", unit: addedBytes, tools: "changed"},
 	{name: "oci: push of D after B, bytes", op: "oci", on: "next.B", unit: addedBytes, tools: "changed"},
+	{name: "registry: unchanged index", op: "registry", on: "unchanged", tools: "curl"},
+	{name: "registry: pull", op: "registry", on: "pull", tools: "curl cp"},
 	{name: "lock: cold, 100", op: "lock", on: "cold.100", tools: "b3sum"},
 	{name: "lock: check, 100", op: "lock", on: "check.100", tools: "git-status",
 		goals: []goal{{factor: 2, rod: "git-status"}}},
