@@ -6,7 +6,7 @@ import "github.com/rye-build/rye/cmd/rye/cli"
 func Commands() []cli.Command {
 	return []cli.Command{
 		{
-			Path: "publish", Quiet: true, Group: "exchange", Help: "Publish a bundle at a registry.",
+			Path: "publish", Quiet: true, Group: "registry", Help: "Publish a bundle at a registry.",
 			More: "It writes the bundle's archive, verifies it as the registry will, shows what would be sent, and asks " +
 				"(--yes in a pipeline). A version never changes: publish the next one instead, or yank this one. The " +
 				"account must own the namespace, the first segment of the id (rye owner claim). See rye docs " +
@@ -19,59 +19,59 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(publishRun) }, Schema: "publish/1", Output: published{},
 		},
 		{
-			Path: "yank", Quiet: true, Group: "exchange", Help: "Withdraw a version from new locks.",
+			Path: "yank", Quiet: true, Group: "registry", Help: "Withdraw a version from new locks.",
 			More: "No lock takes the version anew. Locks that have it still fetch it, so nothing that runs breaks.\n\n" +
 				"Examples:\n\n    rye yank acme/base@1.2.0",
 			Aka: []string{"deprecate", "retract"},
 			New: func() cli.Runner { return new(yankRun) }, Schema: "yank/1", Output: withdrawn{},
 		},
 		{
-			Path: "unpublish", Quiet: true, Group: "exchange", Help: "Remove a version within a day.",
+			Path: "unpublish", Quiet: true, Group: "registry", Help: "Remove a version within a day.",
 			More: "Within 24 hours, and if no other published bundle requires it, the registry removes the archive. The " +
 				"version's number is never given again, and the log keeps that it was there. Later, yank it.\n\n" +
 				"Examples:\n\n    rye unpublish acme/base@1.2.0",
 			New: func() cli.Runner { return new(unpublishRun) }, Schema: "unpublish/1", Output: withdrawn{},
 		},
-		{Path: "owner", Group: "exchange", Help: "Manage who publishes in a namespace."},
+		{Path: "owner", Group: "registry", Help: "Manage who publishes in a namespace."},
 		{
-			Path: "owner claim", Group: "exchange", Help: "Become the owner of a namespace.",
+			Path: "owner claim", Group: "registry", Help: "Become the owner of a namespace.",
 			More: "A name that is easily mistaken for one of another owner is refused.\n\n" +
 				"Examples:\n\n    rye owner claim acme --registry https://registry.example.com",
 			New: func() cli.Runner { return new(ownerClaimRun) }, Schema: "owner-claim/1", Output: ownersAnswer{},
 		},
 		{
-			Path: "owner list", Group: "exchange", Help: "List the owners of a namespace.",
+			Path: "owner list", Group: "registry", Help: "List the owners of a namespace.",
 			More: "Examples:\n\n    rye owner list acme",
 			New:  func() cli.Runner { return new(ownerListRun) }, Schema: "owner-list/1", Output: ownersAnswer{},
 		},
 		{
-			Path: "owner add", Group: "exchange", Help: "Add an account to a namespace's owners.",
+			Path: "owner add", Group: "registry", Help: "Add an account to a namespace's owners.",
 			More: "Examples:\n\n    rye owner add acme grace",
 			New:  func() cli.Runner { return new(ownerAddRun) }, Schema: "owner-add/1", Output: ownersAnswer{},
 		},
 		{
-			Path: "owner remove", Group: "exchange", Help: "Remove an account from a namespace's owners.",
+			Path: "owner remove", Group: "registry", Help: "Remove an account from a namespace's owners.",
 			More: "A namespace keeps one owner.\n\nExamples:\n\n    rye owner remove acme grace",
 			New:  func() cli.Runner { return new(ownerRemoveRun) }, Schema: "owner-remove/1", Output: ownersAnswer{},
 		},
 		{
-			Path: "owner transfer", Group: "exchange", Help: "Give a namespace to another account.",
+			Path: "owner transfer", Group: "registry", Help: "Give a namespace to another account.",
 			More: "The account becomes an owner in your place, in one step. Other owners stay.\n\n" +
 				"Examples:\n\n    rye owner transfer acme grace",
 			New: func() cli.Runner { return new(ownerTransferRun) }, Schema: "owner-transfer/1",
 			Output: ownersAnswer{},
 		},
 		{
-			Path: "owner set", Group: "exchange", Help: "Set who must agree before something is published.",
+			Path: "owner set", Group: "registry", Help: "Set who must agree before something is published.",
 			More: "With --approvals K, nothing in the namespace is published or changed before K other owners have " +
 				"approved it (rye release approve): no version, no owner, and not K itself. There must be at least one " +
 				"owner more.\n\nWith --trusted-only, a bundle is published by its pipelines alone (rye owner publisher).\n\n" +
 				"Examples:\n\n    rye owner set acme --approvals 2\n    rye owner set acme/base --trusted-only",
 			New: func() cli.Runner { return new(ownerSetRun) }, Schema: "owner-set/1", Output: ownersAnswer{},
 		},
-		{Path: "owner publisher", Group: "exchange", Help: "Manage the pipelines that publish a bundle."},
+		{Path: "owner publisher", Group: "registry", Help: "Manage the pipelines that publish a bundle."},
 		{
-			Path: "owner publisher add", Group: "exchange", Help: "Let a pipeline publish a bundle.",
+			Path: "owner publisher add", Group: "registry", Help: "Let a pipeline publish a bundle.",
 			More: "Its runs show the registry a token of their issuer (OpenID Connect), so no token of yours lies in the " +
 				"pipeline. Repository and owner count by their ids, which never change hands. Name a protected " +
 				"environment or a ref: otherwise anyone who may push a branch would publish. Runs for pull and merge " +
@@ -84,30 +84,30 @@ func Commands() []cli.Command {
 			Output: publisherAnswer{},
 		},
 		{
-			Path: "owner publisher list", Group: "exchange", Help: "List the pipelines that publish a bundle.",
+			Path: "owner publisher list", Group: "registry", Help: "List the pipelines that publish a bundle.",
 			More: "Examples:\n\n    rye owner publisher list acme/base",
 			New:  func() cli.Runner { return new(publisherListRun) }, Schema: "owner-publisher-list/1",
 			Output: publisherList{},
 		},
 		{
-			Path: "owner publisher remove", Group: "exchange", Help: "End what lets a pipeline publish.",
+			Path: "owner publisher remove", Group: "registry", Help: "End what lets a pipeline publish.",
 			More: "The tokens of its runs end, too.\n\nExamples:\n\n    rye owner publisher remove acme/base 3f2a91c07d5e",
 			New:  func() cli.Runner { return new(publisherRemoveRun) }, Schema: "owner-publisher-remove/1",
 			Output: publisherAnswer{},
 		},
-		{Path: "release", Group: "exchange", Help: "Approve what is staged at a registry."},
+		{Path: "release", Group: "registry", Help: "Approve what is staged at a registry."},
 		{
-			Path: "release list", Group: "exchange", Help: "List what waits for approval.",
+			Path: "release list", Group: "registry", Help: "List what waits for approval.",
 			More: "Examples:\n\n    rye release list --registry https://registry.example.com",
 			New:  func() cli.Runner { return new(releaseListRun) }, Schema: "release-list/1", Output: releaseList{},
 		},
 		{
-			Path: "release show", Group: "exchange", Help: "Show what is staged, and who has approved it.",
+			Path: "release show", Group: "registry", Help: "Show what is staged, and who has approved it.",
 			More: "Examples:\n\n    rye release show s4m2kq7tzbvh",
 			New:  func() cli.Runner { return new(releaseShowRun) }, Schema: "release-show/1", Output: releaseAnswer{},
 		},
 		{
-			Path: "release approve", Group: "exchange", Help: "Approve what is staged.",
+			Path: "release approve", Group: "registry", Help: "Approve what is staged.",
 			More: "It shows what would be released or changed, and asks. The approval is for these bytes: if something " +
 				"else is staged meanwhile, it doesn't count. The last approval that is needed releases all versions at " +
 				"once.\n\nWith --sign, it first verifies each archive and adds a signature of your key. The manifest " +
@@ -117,20 +117,20 @@ func Commands() []cli.Command {
 			Output: releaseAnswer{},
 		},
 		{
-			Path: "release reject", Quiet: true, Group: "exchange", Help: "End what is staged.",
+			Path: "release reject", Quiet: true, Group: "registry", Help: "End what is staged.",
 			More: "Examples:\n\n    rye release reject s4m2kq7tzbvh",
 			New:  func() cli.Runner { return new(releaseRejectRun) }, Schema: "release-reject/1",
 			Output: releaseRejected{},
 		},
 		{
-			Path: "info", Group: "exchange", Help: "Show a bundle's versions and owners at a registry.",
+			Path: "info", Group: "registry", Help: "Show a bundle's versions and owners at a registry.",
 			More: "It shows the registry's word. What a lock believes is proven by the registry's log.\n\n" +
 				"Examples:\n\n    rye info acme/base",
 			Aka: []string{"versions"},
 			New: func() cli.Runner { return new(infoRun) }, Schema: "info/1", Output: infoAnswer{},
 		},
 		{
-			Path: "login", Quiet: true, Group: "exchange", Help: "Log in at a registry, and keep the token.",
+			Path: "login", Quiet: true, Group: "registry", Help: "Log in at a registry, and keep the token.",
 			More: "On a terminal it shows a code. Open the registry's page in a browser, on any machine, sign in with a " +
 				"passkey, type the code, check what is asked for, and allow it. Without a terminal it reads a token " +
 				"from standard input. It keeps the token where secrets are (rye docs secrets). A pipeline sets " +
@@ -141,19 +141,19 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(loginRun) }, Schema: "login/1", Output: loggedIn{},
 		},
 		{
-			Path: "logout", Quiet: true, Group: "exchange", Help: "End a token and forget it.",
+			Path: "logout", Quiet: true, Group: "registry", Help: "End a token and forget it.",
 			More: "Examples:\n\n    rye logout https://registry.example.com",
 			New:  func() cli.Runner { return new(logoutRun) }, Schema: "logout/1", Output: loggedOut{},
 		},
 		{
-			Path: "whoami", Group: "exchange", Help: "Show the account of a registry's token.",
+			Path: "whoami", Group: "registry", Help: "Show the account of a registry's token.",
 			More: "Examples:\n\n    rye whoami --registry https://registry.example.com",
 			New:  func() cli.Runner { return new(whoamiRun) }, Schema: "whoami/1", Output: loggedIn{},
 		},
-		{Path: "registry", Group: "exchange", Help: "Manage an account's tokens at a registry."},
-		{Path: "registry token", Group: "exchange", Help: "Manage an account's tokens at a registry."},
+		{Path: "registry", Group: "registry", Help: "Manage an account's tokens at a registry."},
+		{Path: "registry token", Group: "registry", Help: "Manage an account's tokens at a registry."},
 		{
-			Path: "registry token add", Group: "exchange", Help: "Create a token of the account and show it once.",
+			Path: "registry token add", Group: "registry", Help: "Create a token of the account and show it once.",
 			More: "It needs a token that rye login got in a browser, with the scope owner, and the new one never does " +
 				"or lasts more. For a pipeline that lives longer, log in with --life. rye logout leaves the tokens " +
 				"that were made.\n\nExamples:\n\n" +
@@ -161,13 +161,13 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(tokenAddRun) }, Schema: "registry-token-add/1", Output: tokenAdded{},
 		},
 		{
-			Path: "registry token list", Group: "exchange", Help: "List the tokens of the account.",
+			Path: "registry token list", Group: "registry", Help: "List the tokens of the account.",
 			More: "It never shows a token itself.\n\nExamples:\n\n" +
 				"    rye registry token list --registry https://registry.example.com",
 			New: func() cli.Runner { return new(tokenListRun) }, Schema: "registry-token-list/1", Output: tokenList{},
 		},
 		{
-			Path: "registry token remove", Quiet: true, Group: "exchange", Help: "End a token of the account.",
+			Path: "registry token remove", Quiet: true, Group: "registry", Help: "End a token of the account.",
 			More: "Examples:\n\n    rye registry token remove 9e043480308e",
 			New:  func() cli.Runner { return new(tokenRemoveRun) }, Schema: "registry-token-remove/1",
 			Output: tokenRemoved{},
