@@ -2,7 +2,7 @@
 // allows, and no password lies anywhere.
 //
 // How a token goes through here: Issuers.Identify reads which issuer it names, without believing it, and takes that
-// one of the configuration. The issuer's keys, read at most five minutes ago, must have signed the token, for this
+// one of the configuration. The issuer's keys, as they are now, must have signed the token, for this
 // registry alone, for at most fifteen minutes. Then the claims become a Run, by the shape of the issuer: those of
 // GitHub and of GitLab are known. A claim that contradicts another one refuses the token, as does a run for a pull or
 // merge request: anyone who may propose a change would publish.
@@ -87,7 +87,7 @@ const (
 	maxToken  = 16 << 10
 	maxAnswer = 1 << 20
 	maxLife   = 15 * time.Minute
-	keysLife  = 5 * time.Minute // an issuer's old keys count no longer than this
+	keysLife  = 5 * time.Minute // of what is known about an issuer
 	clockSkew = time.Minute
 	askTime   = 10 * time.Second
 )
@@ -175,8 +175,8 @@ func (s *Issuers) named(token string) (Issuer, error) {
 	return Issuer{}, refused("this registry doesn't know the issuer %q", fault.Clip(claims.Iss, 200))
 }
 
-// provider returns what is known of an issuer, read anew when that is old: go-oidc would keep a key that the issuer
-// has withdrawn for as long as the process lives.
+// provider returns where an issuer has its keys, read anew when that is old. The keys themselves are read for each
+// token, so that one that the issuer has withdrawn counts no more.
 func (s *Issuers) provider(ctx context.Context, issuer Issuer) (*oidc.Provider, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
