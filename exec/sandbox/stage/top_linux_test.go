@@ -206,22 +206,21 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const tick = 10 * time.Millisecond // more than one of the clock that files are stamped with
-	write := func(text string, names ...string) {
+	write := func(text string, at time.Time, names ...string) {
 		t.Helper()
-		time.Sleep(tick)
 		for _, name := range names {
-			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			if err := errors.Join(os.WriteFile(name, []byte(text), 0o644), os.Chtimes(name, at, at)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	// The program removes the first three, and replaces two. Then comes someone else.
-	write("program", filepath.Join(run, "top", "renewed"), filepath.Join(run, "top", "rewritten"))
+	now := time.Now()
+	write("program", now, filepath.Join(run, "top", "renewed"), filepath.Join(run, "top", "rewritten"))
 	if err := os.Remove(filepath.Join(dir, "replaced")); err != nil {
 		t.Fatal(err)
 	}
-	write("other", filepath.Join(dir, "written"), filepath.Join(dir, "rewritten"),
+	write("other", now.Add(time.Hour), filepath.Join(dir, "written"), filepath.Join(dir, "rewritten"),
 		filepath.Join(dir, "replaced"))
 	asides, err := begun(t, dir).settle(false)
 	if err != nil {
