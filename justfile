@@ -51,6 +51,10 @@ release *ARGS:
 mutants *PACKAGES:
     go run ./testdata/mutants "$@"
 
+# a registry as a large team uses it: three processes, PostgreSQL, S3, a browser, a thousand clients (minutes)
+registry *ARGS:
+    cd testdata/peers && go run ./registry "$@"
+
 # everything CI runs
 ci:
     .ci/run

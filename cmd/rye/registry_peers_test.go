@@ -3,14 +3,13 @@
 package main
 
 import (
-	"bufio"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rye-build/rye/testdata/peerstart"
 )
 
 // pipelineIssuer is "issuer", which starts the issuer of testdata/peers and sets $ISSUER, and "issuer KEY CLAIMS",
@@ -29,20 +28,8 @@ func pipelineIssuer(t *testing.T, ts *testscript.TestScript, neg bool, args []st
 		}
 		return
 	}
-	program := filepath.Join(t.TempDir(), "issuer")
-	build := exec.Command("go", "build", "-o", program, "./issuer")
-	build.Dir = "../../testdata/peers"
-	if out, err := build.CombinedOutput(); err != nil {
-		ts.Fatalf("%v: %s", err, out)
-	}
-	server := exec.Command(program)
-	in, err := server.StdinPipe()
+	address, stop, err := peerstart.Start(t.Context(), "issuer")
 	ts.Check(err)
-	out, err := server.StdoutPipe()
-	ts.Check(err)
-	ts.Check(server.Start())
-	ts.Defer(func() { in.Close(); _ = server.Wait() })
-	at, err := bufio.NewReader(out).ReadString('\n')
-	ts.Check(err)
-	ts.Setenv("ISSUER", strings.TrimSpace(at))
+	ts.Defer(stop)
+	ts.Setenv("ISSUER", address)
 }

@@ -26,7 +26,8 @@ type bench struct {
 
 	registry *registry // nil: not started
 	mover    string    // what crane and oras are; "" if they can't be built
-	stops    []func()  // at the end
+	hosts    map[string]*host
+	stops    []func() // at the end
 }
 
 // A result is what one tool needed for one kind of run.

@@ -253,7 +253,7 @@ func TestRows(t *testing.T) {
 		"true": true, "bwrap": true, "allowed": true, "bare": true, "landlock": true, "program": true, "python3": true,
 		"make":   true,
 		"tenths": true, "one": true, "syncs": true, "exec": true, "run": true, "together": true, "crane": true,
-		"oras": true, "cp": true, "changed": true, "bash": true, "tenth": true, "curl": true}
+		"oras": true, "cp": true, "changed": true, "bash": true, "tenth": true, "curl": true, "few": true}
 	for _, x := range tools("rye", "floor", "hello") {
 		known[x.name] = true
 	}

@@ -43,7 +43,7 @@
 //	mcp        calls of rye mcp serve, beside a server that is the SDK alone: mcp.go says what they do
 //	oci        a bundle of A and B to and from a registry on this machine, which has to be there: registry.go says
 //	           beside what
-//	registry   a bundle of A and B from ryed on this machine: published.go says beside what
+//	registry   to and from ryed on this machine, with 100,000 versions and without: published.go says beside what
 //	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed,
 //	           beside "store put" of the same, which neither checks nor signs; verify beside b3sum
 //	plugins    of a signed plugin of 1,000 skills: verify and export beside cp -r, add beside git clone: plugins.go

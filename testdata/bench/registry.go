@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/rye-build/rye/testdata/peerstart"
 )
 
 // ociJobs compares pushes and pulls of a bundle of A and B, to and from a registry on this machine, with what does the
@@ -126,22 +128,6 @@ func (b *bench) movers() []string {
 	return []string{"crane", "oras"}
 }
 
-// buildMover builds the program of the peers.
-func (b *bench) buildMover(ctx context.Context) error {
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return err
-	}
-	to := filepath.Join(b.dir, "bin", "mover")
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", to, "./mover")
-	c.Dir = filepath.Join(strings.TrimSpace(string(root)), "testdata", "peers")
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, lastWords(out))
-	}
-	b.mover = to
-	return nil
-}
-
 // A registry is docker-registry on this machine. It keeps nothing in memory: it is empty when its directory is gone.
 type registry struct {
 	address, data string
@@ -159,7 +145,7 @@ func (b *bench) startRegistry(ctx context.Context) (*registry, error) {
 		b.notes = append(b.notes, "oci: docker-registry is not here")
 		return nil, nil
 	}
-	if err := b.buildMover(ctx); err != nil {
+	if b.mover, err = peerstart.Build(ctx, filepath.Join(b.dir, "bin"), "mover"); err != nil {
 		b.notes = append(b.notes, fmt.Sprintf("oci: crane and oras can't be built: %v", err))
 	}
 	address, err := freeAddress()

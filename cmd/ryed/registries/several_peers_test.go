@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key/keytest"
+	"github.com/rye-build/rye/testdata/peerstart"
 )
 
 // asRyed has this program be ryed.
@@ -40,87 +40,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// postgresServer starts Debian's PostgreSQL in a new directory, and returns the address of a database.
-func postgresServer(t *testing.T) string {
+// peer starts a server of testdata/peers and returns its address.
+func peer(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if len(bins) == 0 {
-		t.Fatal("no PostgreSQL: apt-get install postgresql")
-	}
-	bin := bins[len(bins)-1]
-	dir, err := os.MkdirTemp("", "ryed-pg-")
+	address, stop, err := peerstart.Start(t.Context(), name, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	as := func(name string, args ...string) *exec.Cmd {
-		if os.Getuid() == 0 { // the server refuses root
-			args = append([]string{"--reuid=postgres", "--regid=postgres", "--clear-groups", name}, args...)
-			name = "setpriv"
-		}
-		cmd := exec.Command(name, args...)
-		cmd.Dir = "/"
-		return cmd
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	data := filepath.Join(dir, "data")
-	if out, err := as(filepath.Join(bin, "initdb"), "-D", data, "-U", "rye", "-A", "trust", "-E", "UTF8",
-		"--locale=C", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v: %s", err, out)
-	}
-	server := as(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
-	log := new(bytes.Buffer)
-	server.Stderr = log
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGQUIT)
-		_ = server.Wait()
-		_ = as("rm", "-rf", data).Run()
-		os.RemoveAll(dir)
-	})
-	for end := time.Now().Add(30 * time.Second); ; {
-		if as(filepath.Join(bin, "pg_isready"), "-h", dir).Run() == nil {
-			return "postgres://rye@/postgres?host=" + dir
-		}
-		if time.Now().After(end) {
-			t.Fatalf("PostgreSQL doesn't answer: %s", log)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	t.Cleanup(stop)
+	return address
 }
 
-// bucket starts the S3 server of testdata/peers, and returns the address of a bucket.
+// bucket returns the address of a bucket of a server that keeps objects in memory.
 func bucket(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "s3")
-	build := exec.Command("go", "build", "-o", program, "./s3")
-	build.Dir = "../../../testdata/peers"
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	server := exec.Command(program, "team")
-	in, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); _ = server.Wait() })
-	at, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	return "s3://" + strings.TrimSpace(at) + "/team/registry"
+	return "s3://" + peer(t, "s3", "team") + "/team/registry"
 }
 
 // A host is one process that serves the registry.
@@ -200,7 +136,7 @@ func packed(t *testing.T, id, version, text string) []byte {
 // TestSeveral: three processes serve one registry over PostgreSQL and a bucket, and are killed while clients publish.
 // What was acknowledged is there, of two publishers of one version one wins, and log, indexes and archives agree.
 func TestSeveral(t *testing.T) {
-	database, objects := postgresServer(t), bucket(t)
+	database, objects := peer(t, "postgres"), bucket(t)
 	root := t.TempDir()
 	var hosts []*host
 	for i := range 3 {

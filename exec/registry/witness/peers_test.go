@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/registry/witness"
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest/tlog"
+	"github.com/rye-build/rye/testdata/peerstart"
 )
 
 // litewitness starts torchwood's witness, which signs by an ssh-agent and knows one log, and returns its address
@@ -29,38 +28,24 @@ import (
 func litewitness(t *testing.T, log tlog.Key) (url, key string) {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir, "./sshagent", "filippo.io/torchwood/cmd/litewitness")
-	build.Dir = "../../../testdata/peers"
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	program, err := peerstart.Build(t.Context(), dir, "filippo.io/torchwood/cmd/litewitness")
+	if err != nil {
+		t.Fatal(err)
 	}
 	socket, db := filepath.Join(dir, "agent.sock"), filepath.Join(dir, "db")
-	agent := exec.Command(filepath.Join(dir, "sshagent"), socket)
-	in, err := agent.StdinPipe()
+	fingerprint, stop, err := peerstart.Start(t.Context(), "sshagent", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := agent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); _ = agent.Wait() })
-	fingerprint, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(stop)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := free.Addr().String()
 	free.Close()
-	server := exec.Command(filepath.Join(dir, "litewitness"), "-name", "witness.example/w1", "-db", db, "-ssh-agent",
-		socket, "-key", strings.TrimSpace(fingerprint), "-listen", at)
+	server := exec.Command(program, "-name", "witness.example/w1", "-db", db, "-ssh-agent",
+		socket, "-key", fingerprint, "-listen", at)
 	said, err := server.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -3,9 +3,9 @@
 package s3
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
@@ -19,7 +19,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -31,40 +30,21 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry/blobs"
 	"github.com/rye-build/rye/exec/registry/blobs/blobstest"
+	"github.com/rye-build/rye/testdata/peerstart"
 )
 
 // server is the address of gofakes3, which has the bucket team.
 var server string
 
 func TestMain(m *testing.M) {
-	os.Exit(withServer(m.Run))
-}
-
-// withServer starts a server that testdata/peers has.
-func withServer(run func() int) int {
-	dir, err := os.MkdirTemp("", "rye-s3-")
+	address, stop, err := peerstart.Start(context.Background(), "s3", "team")
 	check(err)
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "s3")
-	build := exec.Command("go", "build", "-o", program, "./s3")
-	build.Dir = "../../../../testdata/peers"
-	if out, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v: %s", err, out))
-	}
-	cmd := exec.Command(program, "team")
-	in, err := cmd.StdinPipe()
-	check(err)
-	out, err := cmd.StdoutPipe()
-	check(err)
-	check(cmd.Start())
-	defer cmd.Wait()
-	defer in.Close()
-	address, err := bufio.NewReader(out).ReadString('\n')
-	check(err)
-	server = strings.TrimSpace(address)
+	server = address
 	os.Setenv("AWS_ACCESS_KEY_ID", "id")
 	os.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	return run()
+	status := m.Run()
+	stop()
+	os.Exit(status)
 }
 
 func check(err error) {

@@ -7,14 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/registry/rows"
 	"github.com/rye-build/rye/exec/registry/rows/rowstest"
+	"github.com/rye-build/rye/testdata/peerstart"
 )
 
 var must, refused = journaltest.Must, journaltest.Refused
@@ -31,58 +28,12 @@ var must, refused = journaltest.Must, journaltest.Refused
 var server string
 
 func TestMain(m *testing.M) {
-	os.Exit(withServer(m.Run))
-}
-
-// as returns a command that the user postgres runs, if this is root: the server refuses root.
-func as(name string, args ...string) *exec.Cmd {
-	if os.Getuid() == 0 {
-		args = append([]string{"--reuid=postgres", "--regid=postgres", "--clear-groups", name}, args...)
-		name = "setpriv"
-	}
-	cmd := exec.Command(name, args...)
-	cmd.Dir = "/"
-	return cmd
-}
-
-// withServer starts Debian's PostgreSQL for the tests, in a new directory.
-func withServer(run func() int) int {
-	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if len(bins) == 0 {
-		panic("no PostgreSQL: apt-get install postgresql")
-	}
-	bin := bins[len(bins)-1]
-	dir, err := os.MkdirTemp("", "rye-pg-")
+	address, stop, err := peerstart.Start(context.Background(), "postgres")
 	check(err)
-	defer os.RemoveAll(dir)
-	check(os.Chmod(dir, 0o777))
-	data := filepath.Join(dir, "data")
-	out, err := as(filepath.Join(bin, "initdb"), "-D", data, "-U", "rye", "-A", "trust", "-E", "UTF8", "--locale=C",
-		"--no-sync").CombinedOutput()
-	if err != nil {
-		panic(fmt.Sprintf("initdb: %v: %s", err, out))
-	}
-	cmd := as(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
-		"-c", "synchronous_commit=off", "-c", "max_connections=90")
-	log, err := os.Create(filepath.Join(dir, "log"))
-	check(err)
-	cmd.Stdout, cmd.Stderr = log, log
-	check(cmd.Start())
-	defer cmd.Wait()
-	defer cmd.Process.Signal(syscall.SIGQUIT) // at once
-	server = dir
-	for end := time.Now().Add(30 * time.Second); ; {
-		conn, err := pgx.Connect(context.Background(), address("postgres"))
-		if err == nil {
-			conn.Close(context.Background())
-			break
-		}
-		if time.Now().After(end) {
-			panic(err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return run()
+	_, server, _ = strings.Cut(address, "?host=")
+	status := m.Run()
+	stop()
+	os.Exit(status)
 }
 
 func check(err error) {
@@ -91,7 +42,9 @@ func check(err error) {
 	}
 }
 
-func address(database string) string { return "postgres://rye@/" + database + "?host=" + server }
+func address(database string) string {
+	return "postgres://rye@/" + database + "?host=" + server
+}
 
 var databases atomic.Int32
 
