@@ -1,4 +1,4 @@
-package mcp
+package host
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 // TestCancelledLeaves: a call that is cancelled while it waits gives its place back: clients that give up would make
 // the server refuse everyone's calls until it is started again.
 func TestCancelledLeaves(t *testing.T) {
-	s := New(Options{Version: "test", Now: time.Now})
+	h := New(Options{Now: time.Now})
 	var ends []func()
 	for range atOnce {
-		end, err := s.start(t.Context())
+		end, err := h.Turn(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,12 +26,12 @@ func TestCancelledLeaves(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i := range 2 * waiting {
-		if _, err := s.start(gone); !errors.Is(err, context.Canceled) {
+		if _, err := h.Turn(gone); !errors.Is(err, context.Canceled) {
 			t.Fatalf("the cancelled call %d: %v", i, err)
 		}
 	}
 	ends[0]()
-	end, err := s.start(t.Context())
+	end, err := h.Turn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestCancelledLeaves(t *testing.T) {
 	for _, end := range ends[1:] {
 		end()
 	}
-	if n := s.waiting.Load(); n != 0 {
+	if n := h.Running(); n != 0 {
 		t.Errorf("%d places are taken", n)
 	}
 }

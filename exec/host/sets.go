@@ -1,4 +1,4 @@
-package mcp
+package host
 
 import (
 	"context"
@@ -64,14 +64,8 @@ func (s *sets) take(ctx context.Context) (_ *session.Session, done func(), err e
 		if s.now, err = s.opens(ctx); err != nil {
 			return nil, nil, err
 		}
-	} else if seen := stampOf(s.now.session.LockPath()); !seen.same(s.stamp) {
-		if other, err := s.opens(ctx); err != nil {
-			s.stamp = seen
-			s.warn(fault.Wrap(err, "the set stays as it was: %v", err))
-		} else {
-			s.retire()
-			s.now = other
-		}
+	} else if err := s.renew(ctx); err != nil {
+		s.warn(fault.Wrap(err, "the set stays as it was: %v", err))
 	}
 	h := s.now
 	h.calls++
@@ -81,6 +75,30 @@ func (s *sets) take(ctx context.Context) (_ *session.Session, done func(), err e
 		h.calls--
 		s.drop(h)
 	}, nil
+}
+
+// renew opens the lock if it was replaced since it was looked at last. One that can't be opened isn't tried again.
+func (s *sets) renew(ctx context.Context) error {
+	seen := stampOf(s.now.session.LockPath())
+	if seen.same(s.stamp) {
+		return nil
+	}
+	other, err := s.opens(ctx)
+	if err != nil {
+		s.stamp = seen
+		return err
+	}
+	s.retire()
+	s.now = other
+	return nil
+}
+
+// reload opens the lock as it is now.
+func (s *sets) reload(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stamp = stamp{}
+	return s.renew(ctx)
 }
 
 // opens opens a session, and remembers which lock it has.

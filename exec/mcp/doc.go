@@ -6,10 +6,9 @@
 // # How a call goes through here
 //
 // The SDK hands a call to the function of Server.add: it reads the arguments, checks them by the schema, and finds the
-// project (place). Server.call waits for its turn (start), takes the session of the project's set (take), and runs the
-// tool's function: search, load, execute (request.run, agenttools.Execute) or sign. answer makes the result. A call
-// that waits for an approval ends there (request.door); later serveApproved finds its approved request, and
-// makeApproved makes the call.
+// project (place). Server.call waits for its turn and takes the session of the project's set (package host), and runs
+// the tool's function: search, load, execute (request.run, agenttools.Execute) or sign. answer makes the result. A
+// call that waits for an approval ends there; its host makes it later.
 //
 // # The tools
 //
@@ -36,12 +35,6 @@
 // (package approval): a client that has elicitation asks its user; for any other it is APPROVAL_REQUIRED, and once the
 // request is approved the server makes the call, and keeps its outcome for an hour: the same call again gets it.
 // Approving is no tool.
-//
-// # The set
-//
-// The server holds the set of the lock that it began with. Before each call it looks at rye.lock: one that was
-// replaced is opened, and counts for this call and those after it. Calls that run keep theirs. One that can't be
-// opened leaves the old set, and is reported once.
 //
 // # The lines
 //

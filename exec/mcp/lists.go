@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/agenttools"
+	"github.com/rye-build/rye/exec/host"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/plan"
@@ -176,7 +177,7 @@ func (s *Server) resource(ctx context.Context, q *mcp.ReadResourceRequest) (*mcp
 
 // item returns an item of the set as it is now.
 func (s *Server) item(ctx context.Context, ref model.Ref) (*ai.Item, func(), error) {
-	held, done, err := s.sets.take(ctx)
+	held, done, err := s.host.Take(ctx, host.Project{})
 	if err != nil {
 		return nil, nil, err
 	}

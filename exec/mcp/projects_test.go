@@ -18,6 +18,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/host"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/session"
 )
@@ -81,11 +82,11 @@ func TestRoots(t *testing.T) {
 	s.lock()
 	uri := func(dir string) string { return "file://" + filepath.ToSlash(dir) }
 	var opened atomic.Int64
-	at := func(dir string) (mcp.Project, error) {
+	at := func(dir string) (host.Project, error) {
 		if !strings.HasPrefix(dir, other) {
-			return mcp.Project{}, fault.New(fault.NotFound, "no project in %q", dir)
+			return host.Project{}, fault.New(fault.NotFound, "no project in %q", dir)
 		}
-		return mcp.Project{Root: other, Open: func(ctx context.Context) (*session.Session, func() error, error) {
+		return host.Project{Root: other, Open: func(ctx context.Context) (*session.Session, func() error, error) {
 			opened.Add(1)
 			return s.openDir(ctx, other)
 		}}, nil
@@ -147,7 +148,7 @@ func TestRootsOverHTTP(t *testing.T) {
 	s := serving(t)
 	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
 		Now: time.Now, Warn: s.warn,
-		At: func(string) (mcp.Project, error) { return mcp.Project{}, errors.New("a root is looked for") }})
+		At: func(string) (host.Project, error) { return host.Project{}, errors.New("a root is looked for") }})
 	l := s.listen()
 	client := sdk.NewClient(&sdk.Implementation{Name: "http", Version: "1"}, nil)
 	client.AddRoots(&sdk.Root{URI: "file://" + s.p.Home})
@@ -167,8 +168,8 @@ func TestManyProjects(t *testing.T) {
 	s := serving(t)
 	var closed atomic.Int64
 	opened := make(chan bool, 18)
-	o := mcp.Options{At: func(dir string) (mcp.Project, error) {
-		return mcp.Project{Root: dir, Open: func(ctx context.Context) (*session.Session, func() error, error) {
+	o := mcp.Options{At: func(dir string) (host.Project, error) {
+		return host.Project{Root: dir, Open: func(ctx context.Context) (*session.Session, func() error, error) {
 			defer func() { opened <- true }()
 			made, done, err := s.open(ctx)
 			return made, func() error { closed.Add(1); return done() }, err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/host"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -25,11 +25,11 @@ import (
 
 // Options configure a server.
 type Options struct {
-	Open    Open
+	Open    host.Open
 	Tools   []glob.Glob // that are offered under names of their own too
 	Project string      // the directory of the project; "" for the roots of clients only
 	// At finds the project that a directory of a client's roots lies in; nil: roots don't count.
-	At func(dir string) (Project, error)
+	At func(dir string) (host.Project, error)
 	// Sign signs an item of a project with the user's key; nil: it is refused.
 	Sign    func(ctx context.Context, project string, ref model.Ref) (any, error)
 	State   string // the user's state directory, which has the threads
@@ -44,30 +44,16 @@ type Options struct {
 
 // A Server serves one project. It is safe for concurrent use.
 type Server struct {
-	o      Options
-	sets   sets
-	others projects
-	asks   asks
-	began  sync.Once
-	end    context.CancelFunc // of what makes approved calls; nil before
-	ended  sync.WaitGroup
-	ends   context.Context    // of every request
-	cancel context.CancelFunc // of ends
-	sdk    *mcp.Server
-	own    []string // names of tools
-	listed listed
-	calls  atomic.Int64
-
-	open    chan struct{} // calls that run
-	waiting atomic.Int64  // calls that run or wait
+	o       Options
+	host    *host.Host
+	ends    context.Context    // of every request
+	cancel  context.CancelFunc // of ends
+	sdk     *mcp.Server
+	own     []string // names of tools
+	listed  listed
+	calls   atomic.Int64
 	clients clients
 }
-
-// How many calls run at once, and how many more may wait. Threads count as one call.
-const (
-	atOnce  = 64
-	waiting = 4096
-)
 
 // grace is how long calls that run may take when the server is asked to end.
 const grace = 10 * time.Second
@@ -75,17 +61,20 @@ const grace = 10 * time.Second
 // Calls is how many calls of tools were made.
 func (s *Server) Calls() int64 { return s.calls.Load() }
 
-// Running is how many calls run or wait to.
-func (s *Server) Running() int64 { return s.waiting.Load() }
+// Host returns what the server makes its calls through. Other doors of the same server share it.
+func (s *Server) Host() *host.Host { return s.host }
 
 // New returns a server. Nothing is opened before it runs.
 func New(o Options) *Server { return build(o, func(*mcp.ServerOptions) {}) }
 
 func build(given Options, edit func(*mcp.ServerOptions)) *Server {
-	server := &Server{o: given, sets: sets{open: given.Open, warn: given.Warn}, others: projects{warn: given.Warn},
-		open: make(chan struct{}, atOnce)}
+	server := &Server{o: given}
 	server.ends, server.cancel = context.WithCancel(context.Background())
-	server.sets.changed = server.list
+	hosts := host.Options{Open: given.Open, State: given.State, Now: given.Now, Warn: given.Warn, Changed: server.list}
+	if given.Project == "" && given.At != nil {
+		hosts.Open = nil
+	}
+	server.host = host.New(hosts)
 	options := &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
 		// Another lock may bring the first of a kind.
 		Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true},
@@ -126,7 +115,7 @@ func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool,
 		if placed {
 			path = text(given, "project_path")
 		}
-		var at place
+		var at host.Project
 		if err == nil {
 			var ask mcp.InputRequestMap
 			if at, ask, err = s.place(path, message); ask != nil {
@@ -171,35 +160,10 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 }
 
 // Open opens the project, so that an invalid one is an error before a client asks.
-func (s *Server) Open(ctx context.Context) error {
-	if s.o.Project == "" && s.o.At != nil {
-		s.began.Do(s.startApproved)
-		return nil
-	}
-	held, done, err := s.sets.take(ctx)
-	if err != nil {
-		return err
-	}
-	s.asks.note(held.Root(), place{})
-	done()
-	s.began.Do(s.startApproved)
-	return nil
-}
-
-// startApproved starts the goroutine that runs approved calls.
-func (s *Server) startApproved() {
-	ctx, end := context.WithCancel(context.Background())
-	s.end = end
-	s.ended.Go(func() { s.serveApproved(ctx) })
-}
+func (s *Server) Open(ctx context.Context) error { return s.host.Open(ctx) }
 
 // Ready returns why the server can't answer; nil if it can.
-func (s *Server) Ready() error {
-	if !s.sets.opened() {
-		return fault.New(fault.Unavailable, "no set is open")
-	}
-	return nil
-}
+func (s *Server) Ready() error { return s.host.Ready() }
 
 // ending ends requests with the server: also one that waits for an answer of its client's user, where the SDK waits
 // outside of all handlers.
@@ -218,49 +182,32 @@ func (s *Server) Close() {
 	for c := range s.sdk.Sessions() {
 		c.Close()
 	}
-	if s.end != nil {
-		s.end()
-		s.ended.Wait()
-	}
-	s.sets.close()
-	s.others.close()
-}
-
-// start waits until a call may run, and end is called when it has.
-func (s *Server) start(ctx context.Context) (end func(), err error) {
-	if s.waiting.Add(1) > atOnce+waiting {
-		s.waiting.Add(-1)
-		return nil, fault.New(fault.Busy, "the server has %d calls already", atOnce+waiting)
-	}
-	select {
-	case s.open <- struct{}{}:
-		return func() { <-s.open; s.waiting.Add(-1) }, nil
-	case <-ctx.Done():
-		s.waiting.Add(-1)
-		return nil, ctx.Err()
-	}
+	s.host.Close()
 }
 
 // call makes a call of one of the tools.
-func (s *Server) call(ctx context.Context, at place, given map[string]any,
+func (s *Server) call(ctx context.Context, at host.Project, given map[string]any,
 	do func(context.Context, *request) (any, error), message *mcp.CallToolRequest) (value any, ask mcp.InputRequestMap,
 	err error) {
 	caller, ctx, cancel := callerOf(ctx, message)
 	defer cancel()
-	end, err := s.start(ctx)
+	end, err := s.host.Turn(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer end()
-	held, done, err := s.take(ctx, at)
+	held, done, err := s.host.Take(ctx, at)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer done()
 	r := &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller,
-		progress: progressOf(message),
-		at:       at, elicits: elicits(message), responses: message.Params.InputResponses}
-	defer r.finish()
+		progress: progressOf(message), responses: message.Params.InputResponses,
+		asking: host.Asking{Host: s.host, Session: held, Of: at}}
+	defer r.asking.Close()
+	if elicits(message) {
+		r.asking.Ask = r.elicit
+	}
 	value, err = do(ctx, r)
 	if errors.Is(err, approval.ErrWaits) {
 		ask = r.ask

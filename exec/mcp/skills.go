@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/bundle/skill/offer"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/host"
 	"github.com/rye-build/rye/exec/session"
 )
 
@@ -97,7 +98,7 @@ func onSkills[R any](s *Server, do func(*session.Skills, *skillsParams) (R, erro
 
 // skills returns the skills of the set as it is now. Their files can be read only while a call has that set.
 func (s *Server) skills(ctx context.Context) (*session.Skills, error) {
-	held, done, err := s.sets.take(ctx)
+	held, done, err := s.host.Take(ctx, host.Project{})
 	if err != nil {
 		return nil, internal(err)
 	}
@@ -204,7 +205,7 @@ func directoryOf(all *session.Skills, p *skillsParams) (*directoryResult, error)
 
 // skillFile gives a file of a skill as it is pinned.
 func (s *Server) skillFile(ctx context.Context, q *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	held, done, err := s.sets.take(ctx)
+	held, done, err := s.host.Take(ctx, host.Project{})
 	if err != nil {
 		return nil, internal(err)
 	}

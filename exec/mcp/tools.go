@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/agenttools"
+	"github.com/rye-build/rye/exec/host"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
@@ -35,11 +36,9 @@ type request struct {
 	caller   caller
 	progress *progress
 
-	at        place
-	elicits   bool
+	asking    host.Asking
 	responses mcp.InputResponseMap
 	ask       mcp.InputRequestMap // questions to answer before the call can be made
-	also      closers
 }
 
 // tools are the four. Whether the server signs is in the description of sign.
@@ -137,10 +136,10 @@ func (r *request) run(ctx context.Context, what execution) (any, error) {
 		return r.thread(ctx, what)
 	}
 	call := &exec.Call{Ref: what.ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true,
-		Declared: true, Dry: what.dry, Door: r.door()}
+		Declared: true, Dry: what.dry, Door: r.asking.Door()}
 	value, err := agenttools.Execute(ctx, r.session, call, what.parameters, r.progress.sink())
 	if err != nil {
-		return kept(err)
+		return host.Kept(err)
 	}
 	return value, nil
 }

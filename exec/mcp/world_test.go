@@ -16,6 +16,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rye-build/rye/exec/host"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
@@ -199,7 +200,7 @@ func (s *served) open(ctx context.Context) (*session.Session, func() error, erro
 }
 
 // openAt opens another project of the user.
-func (s *served) openAt(dir string) mcp.Open {
+func (s *served) openAt(dir string) host.Open {
 	return func(ctx context.Context) (*session.Session, func() error, error) { return s.openDir(ctx, dir) }
 }
 
@@ -260,9 +261,9 @@ func (s *served) code(tool string, given map[string]any) string {
 // running waits until so many calls run.
 func (s *served) running(n int64) {
 	s.t.Helper()
-	for s.server.Running() != n {
+	for s.server.Host().Running() != n {
 		if s.t.Context().Err() != nil {
-			s.t.Fatal(s.server.Running(), " calls run")
+			s.t.Fatal(s.server.Host().Running(), " calls run")
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/exec/host"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/toolcall"
@@ -49,7 +50,7 @@ func (c *offered) options(app *cli.App, anywhere bool) (mcp.Options, error) {
 }
 
 // open returns a function that opens sessions of a's project.
-func (c *offered) open(a *cli.App) mcp.Open {
+func (c *offered) open(a *cli.App) host.Open {
 	return func(ctx context.Context) (*session.Session, func() error, error) {
 		s, err := runs.Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
 		if err != nil {
@@ -84,10 +85,10 @@ func (c *mcpServeRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	options.At = func(dir string) (mcp.Project, error) {
+	options.At = func(dir string) (host.Project, error) {
 		b := in(app, dir)
 		p, err := paths.Paths(b).FindProject()
-		return mcp.Project{Root: p.Root, Open: c.open(b)}, err
+		return host.Project{Root: p.Root, Open: c.open(b)}, err
 	}
 	if c.AllowSign {
 		options.Sign = func(ctx context.Context, project string, ref model.Ref) (any, error) {
