@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/thread/loop"
+	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -122,6 +123,19 @@ func (s *Session) Set() (id cas.Digest) {
 		id = s.set.ID()
 	}
 	return id
+}
+
+// Bundle returns the bundle of the lock that an item comes from, and its version; "" for any other item.
+func (s *Session) Bundle(it *ai.Item) (id, version string) {
+	id, is := strings.CutPrefix(it.Space.Label, file.System)
+	if !is || s.set == nil {
+		return "", ""
+	}
+	b := s.set.Bundle(id)
+	if b == nil {
+		return "", ""
+	}
+	return id, b.Version
 }
 
 // Policies are the ids of those that decide about calls now, the root's first.

@@ -7,6 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/reply"
+	"github.com/rye-build/rye/exec/gateway"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/serve"
 )
@@ -23,7 +24,8 @@ type serveRun struct {
 
 // listening is printed as soon as the server listens.
 type listening struct {
-	URL    string `json:"url"` // of the MCP server
+	URL    string `json:"url"`   // of the MCP server
+	Tools  string `json:"tools"` // of the gateway
 	Health string `json:"health"`
 	Ready  string `json:"ready"`
 }
@@ -77,7 +79,8 @@ func (c *serveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	s.Handle("/mcp", serve.Call, agents.Handler())
-	at := listening{s.URL("/mcp"), s.URL("/healthz"), s.URL("/readyz")}
+	(&gateway.Gateway{Host: agents.Host(), Warn: served.Warn}).Register(s)
+	at := listening{s.URL("/mcp"), s.URL("/v1/tools"), s.URL("/healthz"), s.URL("/readyz")}
 	if err := announce(app, at); err != nil {
 		s.Close()
 		return nil, err
@@ -88,7 +91,8 @@ func (c *serveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 // announce prints the server's address before the first request is answered.
 func announce(a *cli.App, at listening) error {
 	if !a.Term.Json {
-		a.Term.Note("serving agents at %s; clients send a token of rye serve token list", at.URL)
+		a.Term.Note("serving agents at %s, and any client at %s; clients send a token of rye serve token list", at.URL,
+			at.Tools)
 		return nil
 	}
 	line, err := reply.Data("serve/1", at)
