@@ -124,6 +124,7 @@ type Request struct {
 	Set       cas.Digest `json:"set,omitzero"`
 	Project   string     `json:"project,omitempty"` // its root
 	Principal string     `json:"principal,omitempty"`
+	Person    string     `json:"person,omitempty"` // who acts as the principal; "": it is a person's name itself
 	Tenant    string     `json:"tenant,omitempty"`
 	Door      string     `json:"door"`
 	Thread    string     `json:"thread,omitempty"` // the waiting thread
@@ -181,6 +182,15 @@ func (f *Filter) takes(r *Request) bool {
 	return (f.ID == "" || f.ID == r.ID) && (!f.Open || r.open()) && (f.Thread == "" || f.Thread == r.Thread) &&
 		(f.Project == "" || f.Project == r.Project)
 }
+
+// Asker returns the person who asks.
+func (r *Request) Asker() string { return cmp.Or(r.Person, r.Principal) }
+
+// Separated reports whether another person answered than who asks.
+func (r *Request) Separated() bool { return r.other(r.By) }
+
+// other reports whether someone else than who asks has a name.
+func (r *Request) other(by string) bool { return by != "" && by != r.Asker() && by != r.Principal }
 
 // open reports whether a request can still be answered, or used for a call. Nothing follows the answer to a gate.
 func (r *Request) open() bool { return !r.State.Ended() && (r.Kind != Gate || r.State != Approved) }

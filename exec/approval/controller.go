@@ -19,6 +19,7 @@ type Controller struct {
 	Approvals Approvals
 	Project   string // its root
 	Set       cas.Digest
+	Person    string // who acts as the principal of the calls; "": the principal's name is a person's
 	Door      string
 	Now       func() time.Time
 	Thread    string // the calling thread, or ""
@@ -71,7 +72,8 @@ type Answer struct {
 func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Digest, text, principal string,
 	span time.Duration) (*Request, error) {
 	request := &Request{Kind: Gate, Ref: ref, Digest: digest, Text: fault.Clip(text, maxText), Set: d.Set,
-		Project: d.Project, Principal: principal, Door: d.Door, Thread: d.Thread, Call: call, Span: span}
+		Project: d.Project, Principal: principal, Person: d.Person,
+		Door: d.Door, Thread: d.Thread, Call: call, Span: span}
 	if request.Span <= 0 {
 		request.Span = time.Hour
 	}
@@ -101,7 +103,8 @@ func (d *Controller) Approve(ctx context.Context, question *consent.Question, ca
 	request := &Request{Kind: Call, Ref: question.Ref.String(), Digest: question.Digest, Params: cas.Sum(given),
 		Shown: shown, Risk: question.Risk, Derived: question.Derived, Lines: question.Lines,
 		Separate: question.Separate,
-		Set:      d.Set, Project: d.Project, Principal: question.Principal, Tenant: question.Tenant, Door: d.Door,
+		Set:      d.Set, Project: d.Project, Principal: question.Principal, Person: d.Person,
+		Tenant: question.Tenant, Door: d.Door,
 		Thread: d.Thread, Call: call, Span: question.Expires}
 	request, err = d.Approvals.Make(ctx, request, given, func(old *Request) bool { return d.same(request, old) })
 	if err != nil {
@@ -116,8 +119,8 @@ func (d *Controller) Approve(ctx context.Context, question *consent.Question, ca
 	if e := request.Refused(); e != nil {
 		return nil, e.Because(question.Reasons()...)
 	}
-	return &consent.Approval{By: fmt.Sprintf("%s (%s)", request.By, request.ID), Separate: request.By != "" &&
-		request.By != request.Principal, Take: d.taker(request, question), Drop: d.dropper(request)}, nil
+	return &consent.Approval{By: fmt.Sprintf("%s (%s)", request.By, request.ID), Separate: request.Separated(),
+		Take: d.taker(request, question), Drop: d.dropper(request)}, nil
 }
 
 // same reports whether an existing request answers the call of r. A thread makes each of its calls once. Elsewhere an

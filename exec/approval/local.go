@@ -320,7 +320,7 @@ func (r *Request) take(step *Step, now time.Time) error {
 	switch {
 	case !slices.Contains(next[r.State], step.To), r.Kind == Gate && step.To == Executing:
 		return r.conflict(step.To)
-	case step.To == Approved && r.Separate && (step.By == "" || step.By == r.Principal):
+	case step.To == Approved && r.Separate && !r.other(step.By):
 		return fault.New(fault.Denied, "the request %s needs another person's approval", r.ID).On("request",
 			r.ID).On("principal", r.Principal).
 			Because(fmt.Sprintf("%q asked, and the policy says separate: true",

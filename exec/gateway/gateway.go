@@ -216,8 +216,8 @@ func (o *order) claims(t *serve.Token) error {
 	case o.tenant != "" && o.tenant != t.Tenant:
 		return fault.New(fault.Policy, "the tenant of a call is its token's, and this token is not for %q",
 			fault.Clip(o.tenant, 100))
-	case o.actor != "" && o.actor != t.Name:
-		return fault.New(fault.Policy, "the actor of a call is its token's name, and this token is not %q",
+	case o.actor != "" && o.actor != t.Name && o.actor != t.Holder():
+		return fault.New(fault.Policy, "the actor of a call is its token's, and this token is not of %q",
 			fault.Clip(o.actor, 100))
 	}
 	return nil
@@ -261,11 +261,11 @@ func (g *Gateway) made(ctx context.Context, o *order, name string) *Result {
 	if t == nil {
 		return tools.in(failed(fault.New(fault.ToolNotFound, "tool not found"), o.correlation), nil)
 	}
-	asking := host.Asking{Host: g.Host, Session: in}
+	asking := host.Asking{Host: g.Host, Session: in, Person: token.Holder()}
 	defer asking.Close()
-	value, err := any(nil), error(nil)
-	value, err = agenttools.Execute(ctx, in, &exec.Call{Ref: t.item.Ref, Principal: serve.Principal(token),
+	made, err := agenttools.Execute(ctx, in, &exec.Call{Ref: t.item.Ref, Principal: serve.Principal(token),
 		Tenant: token.Tenant, Stranger: true, Declared: true, Door: asking.Door()}, o.args, nil)
+	value := any(made)
 	if err != nil {
 		value, err = host.Kept(err)
 	}
@@ -288,7 +288,7 @@ func (g *Gateway) result(tools *Catalog, t *Tool, value any, err error, correlat
 func (g *Gateway) approve(w http.ResponseWriter, r *http.Request, id string) {
 	token, correlation := serve.CallerOf(r.Context()), approval.NewID()
 	ref, value, err := g.Host.Answer(r.Context(), id, token.Tenant, approval.Answer{Yes: true,
-		By: serve.Principal(token), Through: "http"})
+		By: token.Holder(), Through: through(token)})
 	_, tools, done, failure := g.take(r.Context())
 	if failure != nil {
 		g.fail(w, failure)
@@ -302,10 +302,13 @@ func (g *Gateway) approve(w http.ResponseWriter, r *http.Request, id string) {
 	serve.Answer(w, http.StatusOK, g.result(tools, t, value, err, correlation))
 }
 
+// through says how a person has answered.
+func through(t *serve.Token) string { return "the gateway, with the token " + t.Name }
+
 func (g *Gateway) deny(w http.ResponseWriter, r *http.Request, id string) {
 	token := serve.CallerOf(r.Context())
-	_, _, err := g.Host.Answer(r.Context(), id, token.Tenant, approval.Answer{By: serve.Principal(token),
-		Through: "http"})
+	_, _, err := g.Host.Answer(r.Context(), id, token.Tenant, approval.Answer{By: token.Holder(),
+		Through: through(token)})
 	switch {
 	case err == nil:
 		serve.Answer(w, http.StatusOK, object{"denied": true, "token": id})

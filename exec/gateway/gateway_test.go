@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/gateway"
 	"github.com/rye-build/rye/exec/host"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
@@ -23,6 +25,7 @@ import (
 	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 func TestMain(m *testing.M) {
@@ -415,6 +418,55 @@ func TestIdentity(t *testing.T) {
 	// The client that asked gets the outcome with the same call again.
 	if r := acme.post("/v1/tools/acme_delete_database:call", deletes); !r.OK || r.Output["deleted"] != true {
 		t.Errorf("%+v", r.Error)
+	}
+}
+
+// TestPersons: where the policy wants another person, the one who holds the asking token can't approve with any of
+// their tokens, and not as the user of the machine either.
+func TestPersons(t *testing.T) {
+	w := serving(t)
+	policy := filepath.Join(w.p.Home, ".ai", "policy.yaml")
+	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s",
+		keytest.Alice().Public(), "ask:\n  two: {names: [\"tool:acme/test_*\"], separate: true}\n")
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	user := session.User()
+	of := func(name, person string, scopes ...serve.Scope) *client {
+		secret, err := w.tokens.Add(t.Context(), serve.Token{Name: name, Person: person, Scopes: scopes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &client{world: w, token: secret}
+	}
+	agent, own := of("agent", "ann", serve.Call), of("own", user, serve.Call)
+	ann, ben := of("phone", "ann", serve.Approve), of("ben", "", serve.Approve)
+	ask := func(c *client, message string) string {
+		return c.approvalOf(c.post("/v1/tools/acme_test_echo:call", `{"args":{"message":"`+message+`"}}`))
+	}
+	id := ask(agent, "one")
+	if got := ann.fails("/v1/approvals/"+id+":approve", ""); got != gateway.Forbidden {
+		t.Error(got)
+	}
+	if r := ben.post("/v1/approvals/"+id+":approve", ""); !r.OK || r.Output["echo"] != "one" {
+		t.Errorf("%+v", r.Error)
+	}
+	opened, done, err := w.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	_, requests, err := approval.At(opened, time.Now, approval.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer requests.Close()
+	approve := approval.Step{To: approval.Approved, By: user, Through: "rye approve"}
+	if _, err := requests.Do(t.Context(), ask(own, "two"), approve); fault.CodeOf(err) != fault.Denied {
+		t.Errorf("the user approves what their token asks: %v", err)
+	}
+	if q, err := requests.Do(t.Context(), ask(agent, "three"), approve); err != nil || q.Asker() != "ann" {
+		t.Errorf("%+v, %v", q, err)
 	}
 }
 

@@ -28,6 +28,7 @@ type Asking struct {
 	Host    *Host
 	Session *session.Session
 	Of      Project // as it was taken
+	Person  string  // who acts as the caller; "": the caller's name is a person's
 	// Ask asks the caller's person at once. Optional.
 	Ask func(context.Context, *approval.Request, *consent.Question) (approval.Answer, error)
 
@@ -41,7 +42,7 @@ func (a *Asking) Controller() (*approval.Controller, error) {
 		return nil, err
 	}
 	a.opened = append(a.opened, l)
-	d.NoWait = true
+	d.NoWait, d.Person = true, a.Person
 	return d, nil
 }
 
@@ -233,10 +234,10 @@ func makeCall(ctx context.Context, held *session.Session, asked *approval.Reques
 	if err != nil {
 		return nil, err
 	}
-	approved := &consent.Approval{By: fmt.Sprintf("%s (%s)", asked.By, asked.ID), Separate: asked.By != "" &&
-		asked.By != asked.Principal, For: consent.Subject{
-		Ref: ref, Digest: asked.Digest, Risk: asked.Risk, Params: cas.Sum(text), Set: asked.Set,
-		Principal: asked.Principal, Tenant: asked.Tenant}}
+	approved := &consent.Approval{By: fmt.Sprintf("%s (%s)", asked.By, asked.ID), Separate: asked.Separated(),
+		For: consent.Subject{
+			Ref: ref, Digest: asked.Digest, Risk: asked.Risk, Params: cas.Sum(text), Set: asked.Set,
+			Principal: asked.Principal, Tenant: asked.Tenant}}
 	return agenttools.Execute(ctx, held, &exec.Call{Ref: ref, Principal: asked.Principal, Tenant: asked.Tenant,
 		Stranger: true, Declared: true, Approval: approved}, given, nil)
 }

@@ -30,7 +30,7 @@ func (r *request) elicit(_ context.Context, request *approval.Request, about *co
 		return approval.Answer{None: true}, nil
 	}
 	yes, _ := answer.Content["approve"].(bool)
-	return approval.Answer{Yes: answer.Action == "accept" && yes, By: request.Principal, Through: "mcp",
+	return approval.Answer{Yes: answer.Action == "accept" && yes, By: request.Asker(), Through: "mcp",
 		None: answer.Action == "cancel"}, nil
 }
 

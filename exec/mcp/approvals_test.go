@@ -332,7 +332,7 @@ func TestTokens(t *testing.T) {
 		s.must(err)
 		return fmt.Sprint(r.StructuredContent), r.IsError
 	}
-	ann, bob := h.connect(h.secret("ann"), ""), h.connect(h.secret("bob"), "2025-11-25")
+	ann, bob := h.connect(h.secret("ann"), ""), h.connect(h.secret("ben"), "2025-11-25")
 	if text, failed := call(ann); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") {
 		t.Fatal(text)
 	}
@@ -340,8 +340,10 @@ func TestTokens(t *testing.T) {
 	if r.Principal != "token:ann" || r.Tenant != "acme" || !r.Separate {
 		t.Errorf("%+v", r)
 	}
-	if _, err := l.Do(t.Context(), r.ID, approval.Step{To: approval.Approved, By: "token:ann"}); err == nil {
-		t.Error("who asks approves")
+	for _, by := range []string{"ann", "token:ann", ""} {
+		if _, err := l.Do(t.Context(), r.ID, approval.Step{To: approval.Approved, By: by}); err == nil {
+			t.Errorf("who asks approves as %q", by)
+		}
 	}
 	s.answer(l, r.ID, approval.Approved)
 	s.awaitIn(l, approval.Filter{ID: r.ID}, approval.Done)
@@ -354,17 +356,17 @@ func TestTokens(t *testing.T) {
 	}
 	// What a token has asked for isn't done once the token is removed, though a later one has its name.
 	bobs, err := approval.List(t.Context(), l, approval.Filter{Open: true})
-	s.must(err, h.tokens.Remove(t.Context(), "bob"))
-	if len(bobs) != 1 || bobs[0].Principal != "token:bob" {
+	s.must(err, h.tokens.Remove(t.Context(), "ben"))
+	if len(bobs) != 1 || bobs[0].Principal != "token:ben" {
 		t.Fatalf("%+v", bobs)
 	}
 	later := serve.OpenTokens(filepath.Join(s.p.Home, "state"), func() time.Time {
 		return time.Now().Add(time.Minute)
 	})
-	_, err = later.Add(t.Context(), serve.Token{Name: "bob", Tenant: "acme", Scopes: []serve.Scope{serve.Call}})
+	_, err = later.Add(t.Context(), serve.Token{Name: "ben", Tenant: "acme", Scopes: []serve.Scope{serve.Call}})
 	s.must(err)
 	s.answer(l, bobs[0].ID, approval.Approved)
-	if r := s.await(l, approval.Superseded); r.ID != bobs[0].ID || r.Reason != "the token bob opens nothing any more" {
+	if r := s.await(l, approval.Superseded); r.ID != bobs[0].ID || r.Reason != "the token ben opens nothing any more" {
 		t.Errorf("%+v", r)
 	}
 }

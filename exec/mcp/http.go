@@ -121,7 +121,7 @@ func refuseMessage(w http.ResponseWriter, wrong *jsonrpc.Error) {
 }
 
 // A caller is who makes a call, for its record; it is zero on standard input and output, where it is the user.
-type caller struct{ principal, tenant string }
+type caller struct{ principal, person, tenant string }
 
 // callerOf returns who makes a call. A call over HTTP ends with its request, because its answer would reach its client
 // no more.
@@ -132,7 +132,7 @@ func callerOf(ctx context.Context, q *mcp.CallToolRequest) (caller, context.Cont
 		return caller{}, ctx, cancel
 	}
 	stop := context.AfterFunc(request, cancel)
-	return caller{serve.Principal(t), t.Tenant}, ctx, func() { stop(); cancel() }
+	return caller{serve.Principal(t), t.Holder(), t.Tenant}, ctx, func() { stop(); cancel() }
 }
 
 func tokenOf(extra *mcp.RequestExtra) (*serve.Token, context.Context) {

@@ -203,7 +203,7 @@ func (s *Server) call(ctx context.Context, at host.Project, given map[string]any
 	defer done()
 	r := &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller,
 		progress: progressOf(message), responses: message.Params.InputResponses,
-		asking: host.Asking{Host: s.host, Session: held, Of: at}}
+		asking: host.Asking{Host: s.host, Session: held, Of: at, Person: caller.person}}
 	defer r.asking.Close()
 	if elicits(message) {
 		r.asking.Ask = r.elicit

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
@@ -31,10 +32,14 @@ type Token struct {
 	Name    string    `json:"name"`
 	Digest  string    `json:"digest"` // of the token's text
 	Scopes  []Scope   `json:"scopes"`
+	Person  string    `json:"person,omitzero"` // who holds it; "": the person of its own name
 	Tenant  string    `json:"tenant,omitzero"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 }
+
+// Holder returns the person who holds a token. A person who asks can't answer where the policy wants another one.
+func (t *Token) Holder() string { return cmp.Or(t.Person, t.Name) }
 
 // Has reports whether a token opens a scope.
 func (t *Token) Has(s Scope) bool { return slices.Contains(t.Scopes, s) }
@@ -65,6 +70,8 @@ func (t *Token) check() error {
 	switch {
 	case !isName(t.Name):
 		return invalid("name", t.Name)
+	case t.Person != "" && !isName(t.Person):
+		return invalid("person", t.Person)
 	case t.Tenant != "" && !isName(t.Tenant):
 		return invalid("tenant", t.Tenant)
 	case len(t.Scopes) == 0:

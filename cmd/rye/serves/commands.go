@@ -35,8 +35,8 @@ func Commands() []cli.Command {
 		},
 		{
 			Path: "serve", Group: "serve", Help: "Serve this project over HTTP.",
-			More: "Agents reach the MCP server at /mcp with a token of rye serve token add. /healthz and /readyz " +
-				"need none.\n\n" +
+			More: "Agents reach the MCP server at /mcp, and any program calls the tools at /v1, with a token of " +
+				"rye serve token add. /healthz and /readyz need none (rye docs serve).\n\n" +
 				"Only this machine can connect, unless there is a certificate (--tls-cert, --tls-key) or a proxy " +
 				"that has one (--behind-proxy, --host). SIGTERM ends the server: calls that run have ten seconds " +
 				"to end.\n\n" +
@@ -53,10 +53,13 @@ func Commands() []cli.Command {
 			Path: "serve token add", Group: "serve", Help: "Create a token and show it once.",
 			More: "The token is printed on standard output and kept nowhere: the state directory has its digest. " +
 				"The calls of a client are recorded under the token's name and tenant (rye audit list). A scope " +
-				"opens a part of the server: call opens /mcp.\n\n" +
+				"opens a part of the server: call opens /mcp and the tools at /v1, approve the approvals there. A " +
+				"person who holds several tokens can't approve with one what another has asked for, where the " +
+				"policy wants two persons.\n\n" +
 				"Examples:\n\n" +
 				"    rye serve token add laptop\n" +
-				"    rye serve token add ci --expires 30d --tenant acme",
+				"    rye serve token add ci --expires 30d --tenant acme\n" +
+				"    rye serve token add phone --scope approve --person ann",
 			New: func() cli.Runner { return new(tokenAddRun) }, Schema: "serve-token-add/1", Output: tokenAdded{},
 		},
 		{

@@ -16,6 +16,7 @@ type tokenAddRun struct {
 	Name    string   `arg:"" help:"Name of the token."`
 	Scope   []string `placeholder:"SCOPE" default:"call" help:"Scope: call, approve or admin (${default}; repeatable)."`
 	Tenant  string   `placeholder:"NAME" help:"Tenant that its calls are for."`
+	Person  string   `placeholder:"NAME" help:"Person who holds it; default: the token's name."`
 	Expires string   `placeholder:"WHEN" help:"Expiry: 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z."`
 }
 
@@ -24,6 +25,7 @@ type tokenLine struct {
 	Name    string   `json:"name"`
 	Scopes  []string `json:"scopes"`
 	Tenant  string   `json:"tenant,omitempty"`
+	Person  string   `json:"person"`
 	Created string   `json:"created"`
 	Expires string   `json:"expires,omitempty"`
 	Expired bool     `json:"expired,omitempty"`
@@ -31,7 +33,8 @@ type tokenLine struct {
 
 // lineOf describes a token.
 func lineOf(t *serve.Token, now time.Time) tokenLine {
-	l := tokenLine{Name: t.Name, Tenant: t.Tenant, Created: t.Created.Format(time.RFC3339), Expired: t.Expired(now)}
+	l := tokenLine{Name: t.Name, Tenant: t.Tenant, Person: t.Holder(),
+		Created: t.Created.Format(time.RFC3339), Expired: t.Expired(now)}
 	for _, s := range t.Scopes {
 		l.Scopes = append(l.Scopes, string(s))
 	}
@@ -54,7 +57,7 @@ func (c *tokenAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	t := serve.Token{Name: c.Name, Tenant: c.Tenant}
+	t := serve.Token{Name: c.Name, Tenant: c.Tenant, Person: c.Person}
 	for _, s := range c.Scope {
 		t.Scopes = append(t.Scopes, serve.Scope(s))
 	}
@@ -106,6 +109,9 @@ func (x tokenList) Text(term *cli.Terminal) {
 		}
 		if tokenLine.Tenant != "" {
 			state += ", for " + tokenLine.Tenant
+		}
+		if tokenLine.Person != tokenLine.Name {
+			state += ", of " + tokenLine.Person
 		}
 		rows = append(rows, []string{tokenLine.Name, strings.Join(tokenLine.Scopes, ", "), state})
 	}

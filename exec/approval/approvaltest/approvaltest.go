@@ -233,6 +233,15 @@ func separate(t *testing.T, w World) {
 	_, err := approvals.Do(t.Context(), request.ID, yes)
 	must(t, err)
 	request = New()
+	request.Separate, request.Principal, request.Person = true, "token:agent", "ann"
+	request = with(t, approvals, request)
+	for _, who := range []string{"ann", "token:agent", ""} { // her other tokens, and herself at the machine
+		_, err := approvals.Do(t.Context(), request.ID, approval.Step{To: approval.Approved, By: who})
+		refused(t, fault.Denied, err)
+	}
+	_, err = approvals.Do(t.Context(), request.ID, yes)
+	must(t, err)
+	request = New()
 	request.Separate = true
 	with(t, approvals, request, approval.Step{To: approval.Denied, By: "ann"})
 }
