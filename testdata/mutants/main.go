@@ -8,7 +8,8 @@
 //	- l.Prev != r.Line.Sum
 //	+ false
 //
-// The arguments are directories to search; without any it is the whole tree.
+// The arguments are directories to search; without any it is the whole tree. After a line for each fault comes a table
+// of the packages: how many faults were planted, and how many survive.
 package main
 
 import (
@@ -16,16 +17,24 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
 type mutant struct{ dir, file, from, to string }
+
+// A row is the result of one package.
+type row struct {
+	dir              string
+	planted, survive int
+}
 
 func main() {
 	log.SetFlags(0)
@@ -34,7 +43,7 @@ func main() {
 	if len(places) == 0 {
 		places = []string{"."}
 	}
-	survivors, planted := 0, 0
+	var rows []row
 	for _, place := range places {
 		mutants, err := find(strings.TrimSuffix(place, "/..."))
 		if err != nil {
@@ -46,20 +55,37 @@ func main() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			planted++
+			if len(rows) == 0 || rows[len(rows)-1].dir != m.dir {
+				rows = append(rows, row{dir: m.dir})
+			}
+			r := &rows[len(rows)-1]
+			r.planted++
 			verdict := "found   "
 			if !found {
 				verdict = "SURVIVES"
-				survivors++
+				r.survive++
 			}
 			fmt.Printf("%s  %s: %s -> %s  %s\n", verdict, filepath.Join(m.dir, m.file), m.from, m.to,
 				time.Since(began).Round(time.Second/10))
 		}
 	}
-	fmt.Printf("%d of %d planted faults survive\n", survivors, planted)
-	if survivors > 0 {
+	if report(os.Stdout, rows) > 0 {
 		os.Exit(1)
 	}
+}
+
+// report writes the table and the total, and returns how many faults survive.
+func report(w io.Writer, rows []row) int {
+	var all row
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\npackage\tplanted\tsurvive")
+	for _, r := range rows {
+		fmt.Fprintf(table, "%s\t%d\t%d\n", r.dir, r.planted, r.survive)
+		all.planted, all.survive = all.planted+r.planted, all.survive+r.survive
+	}
+	table.Flush()
+	fmt.Fprintf(w, "%d of %d planted faults survive\n", all.survive, all.planted)
+	return all.survive
 }
 
 // find reads the lists below a directory.
