@@ -306,3 +306,25 @@ func TestReachedTime(t *testing.T) {
 		}
 	}
 }
+
+// TestDeclared: a user who has lowered a limit by the command line learns what the directive allows itself, in the
+// unit of the limit, and no other number: it is what the next command raises the limit to.
+func TestDeclared(t *testing.T) {
+	six := six
+	for name, c := range map[string]struct {
+		max  float64
+		want any
+	}{
+		"turns": {6, 7.0}, "tokens": {100, 8000.0}, "spend": {0.1, 0.250000001}, "duration_seconds": {1, 1.500001},
+		"spawns": {3, nil}, "depth": {5, nil}, // no more than was allowed
+	} {
+		reached := &transcript.Limit{Code: name + "_exceeded", Max: c.max}
+		if got := six.Declared(limits.Fault(reached), reached).Details["declared"]; got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	none, reached := limits.None(), &transcript.Limit{Code: "turns_exceeded", Max: 1}
+	if got := none.Declared(limits.Fault(reached), reached).Details["declared"]; got != nil {
+		t.Errorf("a directive without limits: %v", got)
+	}
+}
