@@ -161,6 +161,12 @@ func TestGuarded(t *testing.T) {
 	if _, err := a.Left(t.Context()); !errors.Is(err, replaced) {
 		t.Errorf("the rest is shown before the costs are written: %v", err)
 	}
+	// The thread must not end as if its costs were written.
+	for _, closes := range []bool{false, true} {
+		if err := a.End(t.Context(), closes, noon); !errors.Is(err, replaced) {
+			t.Errorf("ended, closing %t: %v", closes, err)
+		}
+	}
 	if b, err := ledger.Get(t.Context(), l, "x"); err != nil || b.Held != 9 || b.Own != 0 {
 		t.Errorf("%+v, %v", b, err)
 	}
