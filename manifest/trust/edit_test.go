@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -249,5 +250,106 @@ func TestListing(t *testing.T) {
 	empty, err := (&trust.Authority{Side: policy.Side{Policy: none}}).CheckName("tool:x", nine)
 	if f := empty.Refusal("tool:x"); err != nil || f == nil || f.Code != fault.Policy {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestEditFile: an edit leaves the file's permissions as its owner has chosen them, touches nothing if it changes
+// nothing, and tells who had signed the policy that the signature is gone.
+func TestEditFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), trust.File)
+	same := trust.Edit{Change: func(s *policy.Side) (*policy.Policy, error) { return s.Policy, nil }, Approve: agree}
+	if _, err := same.Apply(t.Context(), path, "user", nine); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("an edit without a change made a file")
+	}
+	before := twoKeys(t, "").Format()
+	if err := errors.Join(os.WriteFile(path, before, 0o600), os.Chmod(path, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := same.Apply(t.Context(), path, "user", nine); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.Stat(path); err != nil || !os.SameFile(old, now) {
+		t.Errorf("an edit without a change replaced the file: %v", err)
+	}
+	eve := trust.Edit{Change: func(s *policy.Side) (*policy.Policy, error) {
+		return s.Policy.AddKey(policy.Key{Name: "eve", Public: keytest.Eve().Public()}, false)
+	}, Approve: agree}
+	if _, err := eve.Apply(t.Context(), path, "user", nine); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.Stat(path); err != nil || now.Mode().Perm() != 0o644 || os.SameFile(old, now) {
+		t.Errorf("%v, %v", now, err)
+	}
+	// A signature is over the bytes, so the new policy has none.
+	signed, err := sign.Sign(before, sign.Hash, sign.Claim{Domain: sign.Policy, Name: "policy"}, keytest.Alice(), nine,
+		nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text   []byte
+		signed bool
+	}{{before, false}, {signed, true}} {
+		if err := os.WriteFile(path, c.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if change, err := eve.Apply(t.Context(), path, "user", nine); err != nil || change.Unsigned != c.signed {
+			t.Errorf("signed %t: %+v, %v", c.signed, change, err)
+		}
+	}
+}
+
+// TestEditRaces: whatever another process makes of the file between the question and the answer, this edit doesn't
+// replace what it hasn't seen: a revocation by the other would be undone.
+func TestEditRaces(t *testing.T) {
+	text := twoKeys(t, "").Format()
+	for name, c := range map[string]struct {
+		before []byte // nil for no file
+		other  func(path string) error
+	}{
+		"made":      {nil, func(path string) error { return os.WriteFile(path, text, 0o600) }},
+		"made bare": {nil, func(path string) error { return os.WriteFile(path, nil, 0o600) }},
+		"changed":   {text, func(path string) error { return os.WriteFile(path, append(text, "\n# x\n"...), 0o600) }},
+		"broken":    {text, func(path string) error { return os.WriteFile(path, []byte("keys: ["), 0o600) }},
+		"removed":   {text, os.Remove},
+		"emptied":   {[]byte{}, os.Remove},
+	} {
+		for _, late := range []bool{false, true} {
+			if late && c.before != nil {
+				continue // the lock is held
+			}
+			path := filepath.Join(t.TempDir(), trust.File)
+			if c.before != nil {
+				if err := os.WriteFile(path, c.before, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var then []byte
+			other := func() error {
+				err := c.other(path)
+				then, _ = os.ReadFile(path)
+				return err
+			}
+			edit := trust.Edit{Change: func(s *policy.Side) (*policy.Policy, error) {
+				return s.Policy.AddKey(policy.Key{Name: "eve", Public: keytest.Eve().Public()}, false)
+			}, Approve: agree}
+			if late {
+				edit.Commit = other
+			} else {
+				edit.Approve = func(trust.Change) error { return other() }
+			}
+			_, err := edit.Apply(t.Context(), path, "user", nine)
+			now, _ := os.ReadFile(path)
+			if fault.CodeOf(err) != fault.Conflict || !slices.Equal(now, then) {
+				t.Errorf("%s, late %t: %v, %q", name, late, err, now)
+			}
+		}
 	}
 }

@@ -217,3 +217,55 @@ func TestListsFrom(t *testing.T) {
 		t.Errorf("by http: %v", err)
 	}
 }
+
+// TestUpdateAll: the lists of both policies are updated, or the named one alone, and a list that is refused is
+// reported and stops no other. What only a project names is a stranger's address: it may not lead into the user's
+// network.
+func TestUpdateAll(t *testing.T) {
+	w := newListWorld(t)
+	const lists = "lists:\n  acme: {from: \"https://lists.example/acme\", key: alice, max-age: \"7d\"}\n"
+	au := func(lists string) *trust.Authority {
+		return &trust.Authority{Side: policy.Side{Policy: twoKeys(t, lists)}, Path: w.au.Path}
+	}
+	root, same := au(lists), au(lists)
+	project := au(lists + "  beta: {from: \"https://lists.example/beta\", key: alice, max-age: \"7d\"}\n" +
+		"  gone: {from: \"https://lists.example/gone\", key: alice, max-age: \"7d\"}\n")
+	local := filepath.Join(t.TempDir(), "beta.yaml")
+	if err := os.WriteFile(local, issue(t, "beta", 2, "b", keytest.Alice()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		project    *trust.Authority
+		only, from string
+		asked      []string // what was fetched
+		updated    []string
+		refused    int
+	}{
+		"without a project":    {nil, "", "", []string{"acme false"}, []string{"acme true"}, 0},
+		"the project has it":   {same, "", "", []string{"acme false"}, []string{"acme true"}, 0},
+		"a project's lists":    {project, "", "", []string{"acme false", "acme false", "beta true", "gone true"}, []string{"acme true", "acme false", "beta true"}, 1},
+		"one alone":            {project, "beta", "", []string{"beta true"}, []string{"beta true"}, 0},
+		"one alone, by a file": {project, "beta", local, nil, []string{"beta true"}, 0},
+	} {
+		keep := w.keep
+		keep.Dir = t.TempDir()
+		var asked []string
+		keep.Fetch = func(_ context.Context, address string, _ int64, stranger bool) ([]byte, error) {
+			list := filepath.Base(address)
+			asked = append(asked, fmt.Sprint(list, " ", stranger))
+			if list == "gone" {
+				return nil, errors.New("not found")
+			}
+			return issue(t, list, 1, "a", keytest.Alice()), nil
+		}
+		result, faults := keep.UpdateAll(t.Context(), root, c.project, c.only, c.from)
+		var updated []string
+		for _, l := range result.Lists {
+			updated = append(updated, fmt.Sprint(l.Name, " ", l.Changed))
+		}
+		if !slices.Equal(asked, c.asked) || !slices.Equal(updated, c.updated) || len(result.Refused) != c.refused ||
+			len(faults) != c.refused {
+			t.Errorf("%s: asked %q, updated %q, refused %+v", name, asked, updated, result.Refused)
+		}
+	}
+}

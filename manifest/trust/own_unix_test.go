@@ -3,6 +3,7 @@
 package trust_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -57,5 +58,28 @@ func TestCheckOwn(t *testing.T) {
 			fault.Of(err).Hint[0] != "chmod go-w "+place {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestLockPolicy: while one process edits a policy another waits, and gives up without the lock when it is cancelled.
+func TestLockPolicy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), trust.File)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		unlock, err := trust.LockPolicy(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := trust.LockPolicy(over, path); !errors.Is(err, context.Canceled) {
+			t.Errorf("locked twice: %v", err)
+		}
+		unlock()
+	}
+	if _, err := trust.LockPolicy(t.Context(), filepath.Join(path, "x")); err == nil {
+		t.Error("locked what can't be opened")
 	}
 }
