@@ -20,6 +20,22 @@ func parse(t testing.TB, text string) capability.Capability {
 	return c
 }
 
+// TestAllows: a permission is about the calls of its verb, or of every verb: one for loading must not count as one for
+// signing, and one for everything must.
+func TestAllows(t *testing.T) {
+	for text, verbs := range map[string][]string{
+		"load:knowledge:acme/*": {capability.Load}, "sign:tool:*": {capability.Sign},
+		"execute:tool:acme/x": {capability.Execute},
+		"rye.*":               {capability.Execute, capability.Load, capability.Search, capability.Sign},
+	} {
+		for _, verb := range []string{capability.Execute, capability.Load, capability.Search, capability.Sign} {
+			if parse(t, text).Allows(verb) != slices.Contains(verbs, verb) {
+				t.Errorf("%s: %s", text, verb)
+			}
+		}
+	}
+}
+
 func TestForms(t *testing.T) {
 	for _, row := range []struct{ text, canonical string }{
 		{"execute:tool:rye/file-system/read", ""},
