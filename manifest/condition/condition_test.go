@@ -137,6 +137,39 @@ func holds(t *testing.T, text string, c *condition.Condition, want string) {
 	}
 }
 
+// TestOrder: a bound means what it says at the bound itself: a policy that lets a payment of up to 100 pass must not
+// let one of 101 pass, nor ask about one of 100.
+func TestOrder(t *testing.T) {
+	for op, want := range map[string]string{"<": "yes no no", "<=": "yes yes no", ">": "no no yes",
+		">=": "no yes yes", "==": "no yes no", "!=": "yes no yes"} {
+		for i, answer := range strings.Fields(want) {
+			for _, text := range []string{fmt.Sprintf("%d %s 100", 99+i, op),
+				fmt.Sprintf("'%c' %s 'b'", 'a'+rune(i), op)} {
+				c, err := condition.Parse(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				holds(t, text, c, answer)
+			}
+		}
+	}
+}
+
+// TestEqual: lists and objects are equal if all of their parts are.
+func TestEqual(t *testing.T) {
+	for text, want := range map[string]string{
+		`["a", {"b": true}, 1]`: "yes", `["a", {"b": true}]`: "no", `["a", {"b": true}, 1, 2]`: "no",
+		`["a", {"b": false}, 1]`: "no", `["a", {"c": true}, 1]`: "no", `["a", {"b": true, "c": 1}, 1]`: "no",
+		`["a", {}, 1]`: "no", `["a", "b", 1]`: "no", `"a"`: "no", `{"0": "a"}`: "no", `["a", {"b": true}, "1"]`: "no",
+	} {
+		c, problems := readJSON(t, `{"path": "list", "op": "eq", "value": `+text+`}`)
+		if len(problems) > 0 {
+			t.Fatal(problems[0])
+		}
+		holds(t, text, c, want)
+	}
+}
+
 // TestTexts: conditions as text, their order, and what can't be compared.
 func TestTexts(t *testing.T) {
 	for text, want := range map[string]string{
@@ -169,6 +202,14 @@ func TestTexts(t *testing.T) {
 		"num>=3":                              "yes",
 		"num<=2":                              "no",
 		"1.5e1 == 15":                         "yes",
+		"1.5e+1 == 15":                        "yes",
+		"1.5E+1 == 15":                        "yes",
+		"1+1 == 2":                            "!",
+		"- 1 < 2":                             "!",
+		"-":                                   "!",
+		"'\x7f' == s":                         "!",
+		"num == 9 and A == null":              "no",
+		"Zz == null and zA == null":           "yes",
 		"num in [1, 3, 'x']":                  "yes",
 		"num in []":                           "no",
 		"missing in [null, false]":            "yes",
