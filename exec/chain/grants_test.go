@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/chain"
@@ -220,6 +221,40 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// TestRisk: the risk of a tool that declares none is by what its call really gets, and by whether that is enforced: a
+// call that reaches the network must not pass as one that reads.
+func TestRisk(t *testing.T) {
+	bare := &model.Tool{NoRisk: true}
+	execute, err := capability.ParseSet([]string{"rye.execute.tool.acme.*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		edit     func(*chain.Grants)
+		confined bool
+		want     string
+	}{
+		"nothing":           {func(*chain.Grants) {}, true, "read"},
+		"nothing, unbound":  {func(*chain.Grants) {}, false, "destructive"},
+		"a host":            {func(g *chain.Grants) { g.Network.Hosts = []string{"a.example"} }, true, "destructive"},
+		"all hosts":         {func(g *chain.Grants) { g.Network.Bound = false }, true, "destructive"},
+		"a secret":          {func(g *chain.Grants) { g.Secrets = []string{"token"} }, true, "destructive"},
+		"other tools":       {func(g *chain.Grants) { g.Permissions = execute }, true, "destructive"},
+		"files":             {func(g *chain.Grants) { g.Write = []string{"out"} }, true, "write"},
+		"files for reading": {func(g *chain.Grants) { g.Read = []string{"docs"} }, true, "read"},
+	} {
+		g := chain.NoGrants()
+		c.edit(&g)
+		if risk, why := g.Risk(bare, c.confined); risk.String() != c.want || why == "" {
+			t.Errorf("%s: %s, %q", name, risk, why)
+		}
+	}
+	says := &model.Tool{Risk: declared.Money}
+	if risk, why := chain.NoGrants().Risk(says, false); risk != declared.Money || why != "" {
+		t.Errorf("declared: %s, %q", risk, why)
+	}
+}
+
 // What a project lets a plugin's server do is as if the server's item declared it: the policies still bound it, and a
 // stranger's server gets nothing without an entry of the root.
 func TestAllow(t *testing.T) {
@@ -239,7 +274,7 @@ func TestAllow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if named := strings.Contains(text, "="); named != (variables["token"] == "X") {
+		if named := strings.Contains(text, "="); named != (variables["token"] == "X") || !named && variables != nil {
 			t.Errorf("%q: variables %v", text, variables)
 		}
 		p := chain.Policies{Root: policyOf(t, "exec:\n  secrets: {token: [\"**\"]}\n")}

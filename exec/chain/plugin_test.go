@@ -192,6 +192,49 @@ func TestPluginSigners(t *testing.T) {
 	}
 }
 
+// TestPluginDerived: an item of a project that has the id of a plugin's is a stranger's although the user has signed
+// it: another's instructions would get what the user's own tools get. A signed bundle's item is what its signer is.
+func TestPluginDerived(t *testing.T) {
+	for name, c := range map[string]struct {
+		space, from  string // of the item, and of the plugin; "" if the item names none
+		own, agreed  bool
+		isOwn, other bool
+	}{
+		"of the project":             {"project", "", false, false, false, true},
+		"of its bundle":              {fromIt, "", false, false, true, false},
+		"of a plugin of one's own":   {"project", "project", true, false, true, false},
+		"of a plugin of another's":   {"project", "project", false, false, false, true},
+		"of one that was agreed to":  {"project", "project", false, true, false, false},
+		"beside a plugin of another": {"project", fromIt, true, false, false, true},
+	} {
+		w := newPluginWorld(t)
+		if w.space = c.space; c.from == "" {
+			w.lines = nil
+		}
+		w.found.Space, w.found.Own, w.found.Agreed = c.from, c.own, c.agreed
+		found, err := w.find()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if found.Own != c.isOwn || found.Foreign != c.other {
+			t.Errorf("%s: own %v, foreign %v", name, found.Own, found.Foreign)
+		}
+	}
+}
+
+// TestPluginData: a tool that names the directory of its plugin's data anywhere may write it, and its risk says so.
+func TestPluginData(t *testing.T) {
+	for line, want := range map[string]bool{"pure: false": false, `config: {c: "{plugin_data}"}`: true,
+		`env_config: {env: {D: "{plugin_data}"}}`: true, `env_config: {env: {D: "{plugin_root}"}}`: false} {
+		w := newPluginWorld(t)
+		w.lines = append(w.lines, line)
+		if c, err := w.find(); err != nil || c.Data != want {
+			t.Errorf("%s: %v, %v", line, c != nil && c.Data, err)
+		}
+	}
+}
+
 // TestPluginRefused: an item uses the files of the plugin above its id, and a bundle's item those of its own bundle.
 func TestPluginRefused(t *testing.T) {
 	mine := errors.New("it can't be read")
