@@ -62,7 +62,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Error(err)
 	}
 	s, err := o.Skill(files)
-	if err != nil || s.Name != "greet" || len(s.Files) != 2 {
+	if err != nil || s.Name != "greet" || len(s.Files) != 2 || s.Path != "skill://my%20skills/x_1/greet" {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -86,10 +86,21 @@ func TestRefused(t *testing.T) {
 		"not SKILL.md":          good("skill://greet/skill.md", front, "["+main+"]"),
 		"no scheme":             at("greet/SKILL.md"),
 		"a user":                at("skill://me@x/greet/SKILL.md"),
+		"a port":                at("skill://x:1/greet/SKILL.md"),
+		"a space":               at("skill://a b/greet/SKILL.md"),
+		"a letter of another":   at("skill://ü/greet/SKILL.md"),
+		"a scheme that is none": at("s_k://x/greet/SKILL.md"),
+		"a question mark":       at("skill://a?b/greet/SKILL.md"),
+		"an empty segment":      at("skill://a//greet/SKILL.md"),
+		"a dot":                 at("skill://a/./greet/SKILL.md"),
 		"a query":               good("skill://greet/SKILL.md?x=/greet/SKILL.md", front, "["+main+"]"),
 		"dots":                  at("skill://a/../greet/SKILL.md"),
 		"hidden dots":           at("skill://a/%2e%2e/greet/SKILL.md"),
-		"long":                  good("skill://"+strings.Repeat("a/", 1100)+"greet/SKILL.md", front, "["+main+"]"),
+		"a slash in a segment":  at("skill://a%2fb/greet/SKILL.md"),
+		"an address of bytes":   at("skill://%ff/greet/SKILL.md"),
+		"the directory's":       good("skill://x/greet", front, "["+resource("skill://x/greet/SKILL.md", 1, "a")+"]"),
+		"a name with capitals":  strings.ReplaceAll(at("skill://Greet/SKILL.md"), `"greet"`, `"Greet"`),
+		"long":                  at("skill://" + strings.Repeat("a", 2035) + "/greet/SKILL.md"),
 		"no resources":          `{"uri":"skill://greet/SKILL.md","frontmatter":` + front + `}`,
 		"dynamic":               good(uri, front, `"dynamic"`),
 		"empty":                 good(uri, front, `[]`),
@@ -98,6 +109,7 @@ func TestRefused(t *testing.T) {
 		"twice":                 with(main),
 		"twice, spelled anew":   with(resource("skill://greet/SKILL%2Emd", 1, "a")),
 		"another skill's":       with(resource("skill://greeting/a", 1, "a")),
+		"no address":            with(resource("a", 1, "a")),
 		"the directory":         with(resource("skill://greet/", 1, "a")),
 		"a NUL":                 with(resource("skill://greet/a%00", 1, "a")),
 		"a backslash":           with(resource("skill://greet/..%5cx", 1, "a")),
@@ -110,12 +122,22 @@ func TestRefused(t *testing.T) {
 		"a huge size":           with(`{"uri":"skill://greet/a","digest":"` + offer.Digest(nil) + `","size":1e300}`),
 		"too large":             with(resource("skill://greet/a", offer.MaxBytes, "a")),
 		"another hash":          with(`{"uri":"skill://greet/a","digest":"md5:0","size":1}`),
-		"upper case": with(`{"uri":"skill://greet/a","digest":"` + strings.ToUpper(offer.Digest(nil)) +
-			`","size":1}`),
-		"too many": with(strings.TrimSuffix(strings.Repeat(main+",", offer.MaxFiles), ",")),
+		"upper case":            with(`{"uri":"skill://greet/a","digest":"sha256:` + strings.Repeat("A", 64) + `","size":1}`),
+		"a short hash":          with(`{"uri":"skill://greet/a","digest":"sha256:` + strings.Repeat("a", 63) + `","size":1}`),
+		"a bare digest":         with(`{"uri":"skill://greet/a","digest":"` + strings.Repeat("a", 64) + `","size":1}`),
+		"too many":              with(strings.TrimSuffix(strings.Repeat(main+",", offer.MaxFiles), ",")),
 	} {
 		if o := parse(t, entry); o.Err == nil {
 			t.Errorf("%s: %+v", what, o)
+		}
+	}
+	for what, entry := range map[string]string{
+		"as long as may be": at("skill://" + strings.Repeat("a", 2034) + "/greet/SKILL.md"),
+		"a tilde":           at("skill://~a/greet/SKILL.md"),
+		"an empty file":     with(resource("skill://greet/a", 0, "")),
+	} {
+		if o := parse(t, entry); o.Err != nil {
+			t.Errorf("%s: %v", what, o.Err)
 		}
 	}
 	// The entry says less than the file.
@@ -123,15 +145,99 @@ func TestRefused(t *testing.T) {
 	if err := o.CheckMain([]byte(text)); fault.CodeOf(err) != fault.Integrity {
 		t.Error(err)
 	}
+	if err := o.CheckMain([]byte("Hi.\n")); err == nil {
+		t.Error("accepted a file without front matter")
+	}
+	if s, err := o.Skill([]skill.File{{Path: "a", Bytes: []byte("x")}}); err == nil {
+		t.Errorf("accepted a skill without SKILL.md: %+v", s)
+	}
 }
 
-// TestTooLarge: a skill that clients need not accept isn't offered.
+// TestLimits: a client takes the largest skill that the extension lets a server offer, and none beyond: a server must
+// not decide how much a user downloads. The error says which limit it is.
+func TestLimits(t *testing.T) {
+	const uri, front = "skill://greet/SKILL.md", `{"name":"greet","description":"Greets"}`
+	list := func(size int64, others int) string {
+		all := []string{resource(uri, size, text)}
+		for i := range others {
+			all = append(all, resource(fmt.Sprintf("skill://greet/%d", i), 1, "x"))
+		}
+		return good(uri, front, "["+strings.Join(all, ",")+"]")
+	}
+	for what, c := range map[string]struct {
+		entry string
+		want  fault.Code
+	}{
+		"as many files as may be": {list(1, offer.MaxFiles-1), ""},
+		"one more":                {list(1, offer.MaxFiles), fault.Limit},
+		"as many bytes as may be": {list(offer.MaxBytes-1, 1), ""},
+		"in one file":             {list(offer.MaxBytes, 0), ""},
+		"one byte more":           {list(offer.MaxBytes, 1), fault.Limit},
+		"one file of them":        {list(offer.MaxBytes+1, 0), fault.Limit},
+	} {
+		if o := parse(t, c.entry); (o.Err != nil) != (c.want != "") || o.Err != nil && fault.CodeOf(o.Err) != c.want {
+			t.Errorf("%s: %v", what, o.Err)
+		}
+	}
+}
+
+// TestSame: two entries are the same if address, front matter and every file are, in whatever order a server lists
+// them. What counts as the same isn't shown to the user as changed.
+func TestSame(t *testing.T) {
+	const uri, front = "skill://greet/SKILL.md", `{"name":"greet","description":"Greets"}`
+	main, a := resource(uri, int64(len(text)), text), resource("skill://greet/A", 1, "a")
+	before := parse(t, good(uri, front, "["+main+","+a+"]"))
+	for what, c := range map[string]struct {
+		entry string
+		same  bool
+	}{
+		"in another order":     {good(uri, front, "["+a+","+main+"]"), true},
+		"another front matter": {good(uri, `{"name":"greet","description":"Bows"}`, "["+main+","+a+"]"), false},
+		"another file":         {good(uri, front, "["+main+","+resource("skill://greet/A", 1, "b")+"]"), false},
+		"a file less":          {good(uri, front, "["+main+"]"), false},
+		"another address": {strings.ReplaceAll(good(uri, front, "["+main+","+a+"]"), "skill://greet",
+			"skill://x/greet"), false},
+	} {
+		after := parse(t, c.entry)
+		if after.Err != nil {
+			t.Fatalf("%s: %v", what, after.Err)
+		}
+		if before.Same(after) != c.same || after.Same(before) != c.same {
+			t.Errorf("%s: %t", what, !c.same)
+		}
+	}
+}
+
+// TestCheck: a file is the listed one only with its size and its digest.
+func TestCheck(t *testing.T) {
+	for what, c := range map[string]struct {
+		size  int64
+		bytes string
+		whole bool
+	}{"the file": {3, "abc", true}, "another of its size": {3, "abd", false}, "a wrong size": {4, "abc", false}} {
+		f := offer.File{Path: "a", Resource: offer.Resource{Digest: offer.Digest([]byte("abc")), Size: c.size}}
+		if err := f.Check([]byte(c.bytes)); (err == nil) != c.whole || err != nil &&
+			fault.CodeOf(err) != fault.Integrity {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestTooLarge: a skill that clients need not accept isn't offered, and the largest that they accept is.
 func TestTooLarge(t *testing.T) {
 	parsed, err := skill.ParseText(skill.Main, []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := []skill.File{{Path: "a", Bytes: make([]byte, offer.MaxBytes)}, {Path: skill.Main, Bytes: []byte(text)}}
+	files[0].Bytes = files[0].Bytes[len(text):]
+	if _, err := offer.New("skills/greet", parsed, files); err != nil {
+		t.Error(err)
+	}
+	if _, err := offer.New("skills/greet", parsed, make([]skill.File, offer.MaxFiles)); err != nil {
+		t.Error(err)
+	}
+	files[0].Bytes = append(files[0].Bytes, make([]byte, len(text))...)
 	if _, err := offer.New("skills/greet", parsed, files); fault.CodeOf(err) != fault.Limit {
 		t.Error(err)
 	}
