@@ -201,12 +201,14 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 		return c.fromRegistry(ctx, url)
 	}
 	if c.archived(src) {
-		p, r, err := c.packed(ctx, src)
+		u, r, err := c.packed(ctx, src)
 		switch {
 		case err != nil:
 			return err
-		case p != nil:
-			return c.unsigned(ctx, p)
+		case u != nil && u.plain == nil:
+			return c.directory(ctx, u.dir)
+		case u != nil:
+			return c.unsigned(ctx, u.plain)
 		}
 		defer r.Close()
 		return c.archive(ctx, r, c.place(src))

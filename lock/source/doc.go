@@ -4,9 +4,9 @@
 // How a call goes through here: Versions reads a bundle's source (head, index, tagged) and returns candidates for the
 // resolver. Manifest pins the chosen version to a commit or digest (pin) and asks the journal. Bring returns a bundle
 // that the store already has (have), or else fetches it from its archive, directory, repository or registry (fetch),
-// checks it against the request and the index (fits), verifies it and names it in the store. A plugin without a
-// manifest (plain) is read from its directory, its commit or an archive (packed), and gets the manifest that rye
-// computes.
+// checks it against the request and the index (fits), verifies it and names it in the store. An archive that another
+// program made is unpacked (packed), and then read as the directory of a plugin. A plugin without a manifest (plain)
+// gets the manifest that rye computes.
 //
 // It knows the sources that rye.yaml names (package project), and reads each once for a command:
 //
@@ -19,7 +19,7 @@
 // # Sources
 //
 //	from    a directory   the project that the bundle was made in: .ai/bundles/ID/manifest.yaml, and the files beside
-//	        a file        an archive (package archive), or a zip or tar.gz of an unsigned plugin (package foreign)
+//	        a file        an archive (package archive), or a zip or tar.gz of a plugin (package foreign)
 //	        an address    the same, by https
 //	        a repository  a project at a commit, by package git: what its manifest lists, and nothing else
 //	        an image a repository of a registry, or a directory in OCI's layout, by package oci. Without a tag it has
@@ -34,7 +34,7 @@
 //
 // Each command resolves a branch or tag of a repository to its current commit once, and the tag of an image to its
 // digest; the lock names the source with that commit or digest. Closing the sources removes fetched git data and
-// unpacked archives.
+// unpacked archives, unless they share the archives of a command.
 //
 // # Trust
 //

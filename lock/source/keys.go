@@ -14,6 +14,8 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/foreign"
+	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/manifest"
@@ -24,6 +26,19 @@ import (
 type Claim struct {
 	Name string // "bundle:acme/base" or "index:acme/bundles"
 	Keys []manifest.SignerKey
+}
+
+// packedKeys reads the keys of the signers of the plugin in an archive of another program.
+func packedKeys(ctx context.Context, r io.Reader) ([]manifest.SignerKey, error) {
+	packed, err := plugin.ReadArchive(ctx, r, -1, "")
+	if err != nil {
+		return nil, err
+	}
+	text, err := packed.File(ctx, bundle.PluginKeys, maxSigners)
+	if text == nil || err != nil {
+		return nil, err
+	}
+	return manifest.ReadSigners(bytes.NewReader(text))
 }
 
 // ReadClaim reads the claim of an archive, an index or a project. place is an address, a file, or a directory.
@@ -56,6 +71,12 @@ func ReadClaim(ctx context.Context, fetch Fetcher, place string) (Claim, error) 
 			return Claim{}, inSource("", "", place, err)
 		}
 		return Claim{h.List.Name, h.Keys}, nil
+	} else if foreign.Is(first) {
+		keys, err := packedKeys(ctx, r)
+		if err != nil {
+			err = inSource("", "", place, err)
+		}
+		return Claim{Keys: keys}, err
 	}
 	text, err := io.ReadAll(io.LimitReader(r, index.MaxBytes+1))
 	if err != nil {
@@ -128,7 +149,13 @@ func indexKeys(x *index.Index, open func() (io.ReadCloser, error)) []manifest.Si
 func (s *Sources) claimed(ctx context.Context, err error, place string, by manifest.Signatures) error {
 	no, ok := errors.AsType[*bundle.NotAdmittedError](err)
 	if ok && no.From == "" && no.Decision.Code == policy.UntrustedKey {
-		c, _ := ReadClaim(ctx, s.o.Fetch, place) // without keys the refusal stays as it is
+		at := place
+		for _, u := range s.archives.all.found(func(known string) bool { return known == place }) {
+			if u != nil {
+				at = u.dir
+			}
+		}
+		c, _ := ReadClaim(ctx, s.o.Fetch, at) // without keys the refusal stays as it is
 		no.From, no.Signatures, no.Keys = place, by, c.Keys
 	}
 	return err

@@ -33,17 +33,19 @@ func (s *Sources) Named(ctx context.Context, src project.Source) (string, error)
 			return "", inSource("", "", src.Where, err)
 		}
 		if dir {
-			return s.directoryID(src)
+			return directoryID(src.Where, s.path(src.Where))
 		}
 	} else if s.o.Fetch == nil {
 		return "", &OfflineError{Address: src.Where, ID: src.Where}
 	}
-	p, r, err := s.packed(ctx, src)
+	u, r, err := s.packed(ctx, src)
 	switch {
 	case err != nil:
 		return "", inSource("", "", src.Where, err)
-	case p != nil:
-		return p.BundleID, nil
+	case u != nil && u.plain == nil:
+		return directoryID(src.Where, u.dir)
+	case u != nil:
+		return u.plain.BundleID, nil
 	}
 	defer r.Close()
 	head, _, err := readHead(ctx, r)
@@ -53,24 +55,25 @@ func (s *Sources) Named(ctx context.Context, src project.Source) (string, error)
 	return head.List.BundleID, nil
 }
 
-func (s *Sources) directoryID(src project.Source) (string, error) {
-	ids, err := find.InProjectIDs(s.path(src.Where))
+// directoryID returns the id of the one bundle in a directory, which is that of a source or of its unpacked archive.
+func directoryID(where, dir string) (string, error) {
+	ids, err := find.InProjectIDs(dir)
 	switch {
 	case err != nil:
-		return "", inSource("", "", src.Where, err)
-	case len(ids) == 0 && plugin.Is(os.DirFS(s.path(src.Where))):
-		return s.pluginID(s.path(src.Where))
+		return "", inSource("", "", where, err)
+	case len(ids) == 0 && plugin.Is(os.DirFS(dir)):
+		return pluginID(dir)
 	case len(ids) == 0:
-		return "", fault.New(fault.NotFound, "%q has no bundle: .ai/bundles is empty", src.Where).
-			Try("rye -C " + fault.Quote(src.Where) + " bundle create")
+		return "", fault.New(fault.NotFound, "%q has no bundle: .ai/bundles is empty", where).
+			Try("rye -C " + fault.Quote(where) + " bundle create")
 	case len(ids) > 1:
-		return "", unnamed(src.Where, "it has the bundles "+strings.Join(ids, ", "), ids...)
+		return "", unnamed(where, "it has the bundles "+strings.Join(ids, ", "), ids...)
 	}
 	return ids[0], nil
 }
 
-// pluginID returns the id of the plugin in a directory, which isn't signed.
-func (s *Sources) pluginID(dir string) (string, error) {
+// pluginID returns the id of the plugin in a directory, whose manifest is missing or can't be read.
+func pluginID(dir string) (string, error) {
 	p, done, err := find.ReadPlugin(dir)
 	if err != nil {
 		return "", err

@@ -283,12 +283,14 @@ func (s *Sources) readHead(ctx context.Context, id string, src project.Source) (
 		}
 		return bundle.ReadStored(ctx, s.o.Store, s.o.Store, at.Digest)
 	}
-	p, r, err := s.packed(ctx, src)
+	u, r, err := s.packed(ctx, src)
 	switch {
 	case err != nil:
 		return nil, err
-	case p != nil:
-		return p.Bundle, p.named(id)
+	case u != nil && u.plain == nil:
+		return readManifest(u.dir, id)
+	case u != nil:
+		return u.plain.Bundle, u.plain.named(id)
 	}
 	defer r.Close()
 	h, _, err := readHead(ctx, r)

@@ -49,14 +49,18 @@ type Options struct {
 	Journal  *rollback.Journal
 	Now      func() time.Time
 	Progress func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
+	// Archives are those that other Sources of the command have read. Nil: this one's alone, which its Close removes.
+	Archives *Archives
 }
 
 // Sources are the sources of a project. They are safe for concurrent use. Close them when no goroutine uses them any
 // more.
 type Sources struct {
-	o       Options
-	named   map[string]project.Source
-	listing []string // the places of the indexes, each once
+	o        Options
+	named    map[string]project.Source
+	listing  []string // the places of the indexes, each once
+	archives *Archives
+
 	indexes memo[string, *index.Index]
 	heads   memo[headKey, *bundle.Bundle]
 	plains  memo[string, *plain]      // by the texts of their sources
@@ -76,7 +80,10 @@ type headKey struct{ id, where string }
 
 // New returns sources with these options. It reads nothing.
 func New(o Options) *Sources {
-	s := &Sources{o: o, named: map[string]project.Source{}}
+	s := &Sources{o: o, named: map[string]project.Source{}, archives: o.Archives}
+	if s.archives == nil {
+		s.archives = new(Archives)
+	}
 	for _, r := range o.Requires {
 		s.named[r.ID] = r.Source
 		if r.Source.Index && !slices.Contains(s.listing, r.Source.Where) {
@@ -96,6 +103,9 @@ func (s *Sources) Close() error {
 	}
 	for _, c := range s.commits.found(func(string) bool { return true }) {
 		wrong = append(wrong, c.Close())
+	}
+	if s.o.Archives == nil {
+		wrong = append(wrong, s.archives.Close())
 	}
 	return errors.Join(wrong...)
 }

@@ -31,17 +31,10 @@ type plain struct {
 	tree    cas.Digest
 	listing *plugin.Listing
 	root    *os.Root
-	temp    string // the directory to remove with it; empty for none
 }
 
 // close ends the use of the plugin's files.
-func (p *plain) close() error {
-	err := p.root.Close()
-	if p.temp != "" {
-		err = errors.Join(err, os.RemoveAll(p.temp))
-	}
-	return err
-}
+func (p *plain) close() error { return p.root.Close() }
 
 // plain returns the plugin of a source, read and hashed once; nil if the source has a manifest of the bundle, or no
 // plugin.
@@ -53,11 +46,14 @@ func (s *Sources) plain(ctx context.Context, id string, src project.Source) (*pl
 	case src.Index || image || registered || ofGit && s.o.Git == nil || src.Remote() && !ofGit && s.o.Fetch == nil:
 		return nil, nil
 	case s.archived(src):
-		p, r, err := s.packed(ctx, src)
+		u, r, err := s.packed(ctx, src)
 		if r != nil {
 			err = errors.Join(err, r.Close())
 		}
-		return p, err
+		if u == nil || err != nil {
+			return nil, err
+		}
+		return u.plain, nil
 	}
 	open := s.pluginDirectory
 	if ofGit {
