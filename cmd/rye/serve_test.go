@@ -19,6 +19,40 @@ import (
 	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 )
 
+// served has the requests of each server of a script, by its host.
+var served sync.Map
+
+// requests are how often each path was asked for.
+type requests struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (r *requests) add(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n[path]++
+}
+
+// requested is "requested N PATH": the server of the script was asked for PATH N times since the last time that this
+// was compared.
+func requested(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: requested N PATH")
+	}
+	all, ok := served.Load(ts.Getenv("WEBHOST"))
+	if !ok {
+		ts.Fatalf("no server")
+	}
+	r := all.(*requests)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if got := strconv.Itoa(r.n[args[1]]); got != args[0] {
+		ts.Fatalf("%s was requested %s times, not %s", args[1], got, args[0])
+	}
+	r.n[args[1]] = 0
+}
+
 // serve is "serve DIR": an https server of DIR on this machine. WEB and WEBHOST have its address, SSL_CERT_FILE its
 // certificate. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there. Of
 // three requests for /flaky/FILE one is refused, one is broken off in the middle, and one is answered; the other paths
@@ -139,7 +173,12 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 			f.Write(append(b, '\n'))
 		}
 	})
-	server := httptest.NewTLSServer(mux)
+	counts := &requests{n: map[string]int{}}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		counts.add(r.URL.Path)
+		mux.ServeHTTP(w, r)
+	}))
+	served.Store(server.Listener.Addr().String(), counts)
 	ts.Defer(server.Close)
 	roots := ts.MkAbs("roots.pem")
 	ts.Check(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),

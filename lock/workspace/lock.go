@@ -47,14 +47,15 @@ type Lock struct {
 	Trust     *trust.Trust      // set once the policy is read
 	Sources   *sources.Sources
 	Registry  *fetch.Registry
-	Into      install.Store  // the store as Sources and Registry see it
-	Here      *present       // instead of Sources, where nothing is fetched
-	Listed    *listed        // the items that the manifests of its bundles list
-	Vendor    *vendor.Vendor // .ai/vendor once opened; nil without one
-	Progress  func(int64)    // counts the bytes read of bundles; may be nil
-	Before    time.Time      // versions in registries that are newer are left out; zero: none
-	Young     *young         // what that left out
-	Typed     []string       // hosts that the user has typed as a source, as in "inside:" of a policy
+	Into      install.Store     // the store as Sources and Registry see it
+	Here      *present          // instead of Sources, where nothing is fetched
+	Listed    *listed           // the items that the manifests of its bundles list
+	Vendor    *vendor.Vendor    // .ai/vendor once opened; nil without one
+	Progress  func(int64)       // counts the bytes read of bundles; may be nil
+	Before    time.Time         // versions in registries that are newer are left out; zero: none
+	Young     *young            // what that left out
+	Archives  *sources.Archives // that the command has read with other locks; may be nil
+	Typed     []string          // hosts that the user has typed as a source, as in "inside:" of a policy
 }
 
 // OpenLock opens the project's lock. With conflict, a lock with an unfinished git merge in it counts as missing.
@@ -204,7 +205,8 @@ func (l *Lock) connect(store install.Store) (err error) {
 	}
 	l.Into = store
 	options := sources.Options{
-		Dir: l.Dir, Requires: l.Yaml.Requires, Store: store, Verify: bundle.VerifyOptions{Trust: l.Exam()},
+		Dir: l.Dir, Requires: l.Yaml.Requires, Store: store, Archives: l.Archives,
+		Verify:  bundle.VerifyOptions{Trust: l.Exam()},
 		Journal: l.Journal(), Now: l.Now, Progress: func(n int64) {
 			if l.Progress != nil {
 				l.Progress(n)

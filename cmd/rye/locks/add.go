@@ -52,7 +52,8 @@ type addRun struct {
 	changeFlags
 	trusts.KeyFlag
 
-	host string // that the user has typed, if it has chosen the source's address
+	host     string           // that the user has typed, if it has chosen the source's address
+	archives sources.Archives // of all locks that the command opens
 }
 
 // changeFlags are the flags of every command that changes rye.yaml or the versions in use.
@@ -98,6 +99,7 @@ func (c *changeAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	defer closeArchives(a, &c.archives)
 	ans, err := signs.Meet(ctx, a, c.From+c.Index, nil, func() (cli.Answer, error) { return c.add(ctx, a) })
 	if offline, ok := errors.AsType[*sources.OfflineError](err); ok {
 		f := fault.Of(offline)
@@ -128,6 +130,7 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer unlock()
 	defer func() { lock.Close() }()
+	lock.Archives = &c.archives
 	placed := false
 	switch {
 	case oci.IsReference(c.Name), find.IsPath(c.Name), strings.Contains(c.Name, "://"):
@@ -177,7 +180,7 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			}
 			lock.Close()
 			lock = again
-			lock.Typed = typed
+			lock.Typed, lock.Archives = typed, &c.archives
 			for _, root := range pluginRoots(id) {
 				if err := addGlob(lock, root); err != nil {
 					return nil, errors.Join(err, undo())

@@ -26,6 +26,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/legacy"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/sign"
@@ -43,11 +44,12 @@ type lockRun struct {
 	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
 	sarif.Flag
-	question *paths.Question // --check: the key of its cached answer
-	yaml     []byte          // the new rye.yaml, written before the lock; nil if unchanged
-	allow    *update.Allow   // rights to write into rye.yaml; nil: none
-	pins     bool            // rye add: see adoption
-	before   time.Time       // versions in registries that are newer are left out; zero: none
+	question *paths.Question  // --check: the key of its cached answer
+	yaml     []byte           // the new rye.yaml, written before the lock; nil if unchanged
+	allow    *update.Allow    // rights to write into rye.yaml; nil: none
+	pins     bool             // rye add: see adoption
+	before   time.Time        // versions in registries that are newer are left out; zero: none
+	archives sources.Archives // of all locks that the command opens
 }
 
 // LockAnswer is the result of rye lock and of the commands that lock after an edit.
@@ -138,6 +140,7 @@ func Relock(ctx context.Context, a *cli.App) (bool, error) {
 }
 
 func (c *lockRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
+	defer closeArchives(app, &c.archives)
 	run := func() (cli.Answer, error) { return c.lock(ctx, app) }
 	if c.Check {
 		return c.Render(app, "lock --check", run)
@@ -150,6 +153,13 @@ func (c *lockRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return run() // a dry run changes nothing, so it offers no fix that would
 	}
 	return signs.Meet(ctx, app, "", nil, run)
+}
+
+// closeArchives removes what a command has unpacked.
+func closeArchives(app *cli.App, archives *sources.Archives) {
+	if err := archives.Close(); err != nil {
+		app.Term.Detail("removing unpacked archives: %v", err)
+	}
 }
 
 func (c *lockRun) lock(ctx context.Context, app *cli.App) (cli.Answer, error) {
@@ -180,7 +190,7 @@ func (c *lockRun) lock(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	lock.AllowUser, lock.Before, ans.old = c.AllowUser && !c.User, c.before, lock
+	lock.AllowUser, lock.Before, lock.Archives, ans.old = c.AllowUser && !c.User, c.before, &c.archives, lock
 	if !c.Check {
 		err = lock.Open()
 	} else if err := lock.NeedLock(); err != nil {
@@ -213,7 +223,7 @@ func (c *lockRun) lock(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return nil, errors.Join(err, undo())
 	}
 	defer again.Close()
-	again.AllowUser, again.Before = lock.AllowUser, c.before
+	again.AllowUser, again.Before, again.Archives = lock.AllowUser, c.before, &c.archives
 	if err = again.Open(); err == nil {
 		var made cli.Answer
 		if made, err = c.make(ctx, again, ans); err == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/closure"
+	"github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -68,7 +69,8 @@ func Meet(ctx context.Context, app *cli.App, path string, flags []string, run fu
 	if err := app.Confirm(ctx, fmt.Sprintf("trust this key for %s?", strings.Join(stranger.names, " "))); err != nil {
 		return ans, err
 	}
-	if _, err := trusts.AddFrom(ctx, app, claim.From, stranger.print, stranger.names); err != nil {
+	shown := source.Claim{Name: claim.Name, Keys: claim.Keys}
+	if _, err := trusts.AddFrom(ctx, app, claim.From, shown, stranger.print, stranger.names); err != nil {
 		return ans, err
 	}
 	return Meet(ctx, app, path, flags, run) // an index and its bundles may have several signers

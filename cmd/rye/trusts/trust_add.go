@@ -31,19 +31,20 @@ import (
 )
 
 type trustAddRun struct {
-	Public      string   `arg:"" optional:"" name:"key" complete:"file" help:"Public key, or a digest with --as."`
-	As          string   `placeholder:"NAME" help:"Admit the digest KEY by itself, under this name alone."`
-	From        string   `placeholder:"PLACE" complete:"file" help:"Take the key with --fingerprint from an archive, index or project."`
-	Fingerprint string   `placeholder:"DIGITS" help:"Fingerprint the key must have; nothing is asked then."`
-	Owner       string   `placeholder:"TEXT" help:"Owner of the key."`
-	Name        string   `placeholder:"NAME" help:"Name in the policy; default: from the file's name or owner."`
-	Names       []string `placeholder:"GLOB" help:"Names the key may sign."`
-	Threshold   *int     `placeholder:"N" help:"Signatures required for those names."`
-	Accept      string   `enum:"v1,v2," default:"" blank:"" placeholder:"FORMAT" help:"Accepted signature formats: v1 (both) or v2."`
-	NotBefore   string   `placeholder:"DATE" help:"Start of validity, such as 2027-01-31."`
-	Expires     string   `placeholder:"DATE" help:"Expiry, such as 2027-12-31."`
-	Rotation    string   `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation."`
-	space       string   // of the id of the bundle in --from: its first segment
+	Public      string        `arg:"" optional:"" name:"key" complete:"file" help:"Public key, or a digest with --as."`
+	As          string        `placeholder:"NAME" help:"Admit the digest KEY by itself, under this name alone."`
+	From        string        `placeholder:"PLACE" complete:"file" help:"Take the key with --fingerprint from an archive, index or project."`
+	Fingerprint string        `placeholder:"DIGITS" help:"Fingerprint the key must have; nothing is asked then."`
+	Owner       string        `placeholder:"TEXT" help:"Owner of the key."`
+	Name        string        `placeholder:"NAME" help:"Name in the policy; default: from the file's name or owner."`
+	Names       []string      `placeholder:"GLOB" help:"Names the key may sign."`
+	Threshold   *int          `placeholder:"N" help:"Signatures required for those names."`
+	Accept      string        `enum:"v1,v2," default:"" blank:"" placeholder:"FORMAT" help:"Accepted signature formats: v1 (both) or v2."`
+	NotBefore   string        `placeholder:"DATE" help:"Start of validity, such as 2027-01-31."`
+	Expires     string        `placeholder:"DATE" help:"Expiry, such as 2027-12-31."`
+	Rotation    string        `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation."`
+	space       string        // of the id of the bundle in --from: its first segment
+	claim       *source.Claim // of --from, as it was shown; nil: it is read there
 }
 
 func (c *trustAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
@@ -182,9 +183,13 @@ func (c *trustAddRun) read(ctx context.Context, app *cli.App) (public key.Public
 		}
 		return public, err
 	}
-	claim, err := readClaim(ctx, app, c.From)
-	if err != nil {
-		return public, err
+	claim := c.claim
+	if claim == nil {
+		read, err := readClaim(ctx, app, c.From)
+		if err != nil {
+			return public, err
+		}
+		claim = &read
 	}
 	for _, k := range claim.Keys {
 		if k.Public.Fingerprint().String() == c.Fingerprint {
@@ -223,9 +228,10 @@ func readClaim(ctx context.Context, a *cli.App, place string) (source.Claim, err
 	return source.Claim{Name: r.Name, Keys: r.Keys}, nil
 }
 
-// AddFrom trusts a key of an archive or an index for names.
-func AddFrom(ctx context.Context, a *cli.App, path string, f key.Fingerprint, names []string) (cli.Answer, error) {
-	return (&trustAddRun{From: path, Fingerprint: f.String(), Names: names}).Run(ctx, a)
+// AddFrom trusts a key of an archive or an index, whose claim was shown, for names.
+func AddFrom(ctx context.Context, a *cli.App, path string, claim source.Claim, f key.Fingerprint, names []string) (
+	cli.Answer, error) {
+	return (&trustAddRun{From: path, claim: &claim, Fingerprint: f.String(), Names: names}).Run(ctx, a)
 }
 
 // addOwnKeyHint adds to an error how to trust one of the user's own keys, if one has that name.
