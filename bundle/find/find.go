@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/foreign"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
@@ -66,7 +67,7 @@ func (f *Finder) Find(ctx context.Context, name string) (*Found, error) {
 	case strings.HasPrefix(name, "blake3:"):
 		return f.byDigest(ctx, name)
 	case !f.OnlyIDs && IsPath(name):
-		return f.At(name)
+		return f.At(ctx, name)
 	}
 	id, version, _ := strings.Cut(name, "@")
 	if ValidID(id) {
@@ -76,7 +77,7 @@ func (f *Finder) Find(ctx context.Context, name string) (*Found, error) {
 	}
 	if !f.OnlyIDs {
 		if _, err := os.Stat(f.absolute(name)); err == nil {
-			return f.At(name)
+			return f.At(ctx, name)
 		}
 	}
 	return nil, f.unknown(ctx, name)
@@ -202,7 +203,7 @@ func (f *Finder) byID(ctx context.Context, id, version string) (*Found, error) {
 }
 
 // At returns the bundle in a directory, that of a manifest, or an archive.
-func (f *Finder) At(path string) (*Found, error) {
+func (f *Finder) At(ctx context.Context, path string) (*Found, error) {
 	file := f.absolute(path)
 	fi, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -237,6 +238,11 @@ func (f *Finder) At(path string) (*Found, error) {
 		return nil, fault.New(fault.Validation, "%q is a manifest without its bundle", path).
 			Because("a manifest lists the files of the project in which it is .ai/bundles/ID/"+manifestName).
 			Try("rye docs bundles").On("path", path)
+	}
+	first := make([]byte, foreign.MagicSize)
+	if n, _ := archive.ReadAt(first, 0); foreign.Is(first[:n]) {
+		defer archive.Close()
+		return f.packed(ctx, path, archive)
 	}
 	f.Keep(archive)
 	return &Found{Where: InArchive, Place: path, Archive: archive, finder: f}, nil

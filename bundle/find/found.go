@@ -37,9 +37,9 @@ type Found struct {
 	Place string `json:"place"` // for messages
 
 	ID      string         `json:"-"` // "" in an archive
-	Dir     string         `json:"-"` // the directory that holds .ai, if the bundle is in one
+	Dir     string         `json:"-"` // the directory that holds .ai, if the bundle is in one, or an archive was unpacked
 	V1      fs.FS          `json:"-"` // the files of a v1 bundle; nil for v2
-	Archive io.Reader      `json:"-"`
+	Archive io.Reader      `json:"-"` // an archive of rye; nil in an archive of another program
 	Bundle  *bundle.Bundle `json:"-"` // nil for a directory or archive until Read or Unpack
 	Files   cas.Getter     `json:"-"` // nil until Bundle is set
 
@@ -71,12 +71,15 @@ func (f *Found) File() string {
 	return file.Name()
 }
 
+// inDir reports whether the bundle is a v2 bundle in a directory.
+func (f *Found) inDir() bool { return f.Dir != "" && f.V1 == nil }
+
 // Source returns the bundle for verification. An archive is read through counted.
 func (f *Found) Source(counted func(io.Reader) io.Reader) bundle.Source {
 	switch {
-	case f.Where == InArchive:
+	case f.Archive != nil:
 		return bundle.InArchive(counted(f.Archive))
-	case f.Where == InProject && f.V1 == nil:
+	case f.inDir():
 		return bundle.InDir(f.Dir, f.ID)
 	}
 	return bundle.Given(f.Bundle, f.Files)
@@ -99,7 +102,7 @@ func (f *Found) requires(ctx context.Context) (id string, all []manifest.Require
 	switch {
 	case f.Bundle != nil:
 		return f.Bundle.BundleID, f.Bundle.Requires, nil
-	case f.Where == InProject:
+	case f.Where == InProject || f.inDir():
 		if head, err := readManifest(f.Dir, f.ID, manifest.ReadFileListHead); err == nil {
 			return head.BundleID, head.Requires, nil
 		}
@@ -140,7 +143,7 @@ func (f *Found) Read(ctx context.Context) (err error) {
 	case f.V1 != nil:
 		_, err = f.ReadV1(ctx)
 		return err
-	case f.Where != InProject:
+	case !f.inDir():
 		return nil
 	}
 	if f.Bundle, err = ReadManifest(f.Dir, f.ID); err != nil {
@@ -163,7 +166,7 @@ func (f *Found) Read(ctx context.Context) (err error) {
 
 // Unpack is Read for any place: it keeps the items of an archive in memory.
 func (f *Found) Unpack(ctx context.Context, counted func(io.Reader) io.Reader) error {
-	if f.Where != InArchive {
+	if f.Archive == nil {
 		return f.Read(ctx)
 	}
 	m := &unpacked{blobs: map[cas.Digest][]byte{}}
@@ -186,7 +189,7 @@ func (f *Found) Import(ctx context.Context, store install.Store, verifyOptions b
 	if verifyOptions.Below, verifyOptions.Needs, err = f.Below(ctx); err != nil {
 		return nil, err
 	}
-	if f.Where == InArchive {
+	if f.Archive != nil {
 		r, err := install.Import(ctx, store, counted(f.Archive), verifyOptions)
 		return r, f.About(err)
 	}

@@ -22,7 +22,11 @@ func (f *Found) Hints(all []*bundle.Failure, byPolicy bool) (hints []string) {
 			}
 			hints = append(hints, "rye trust check "+fault.Quote("bundle:"+f.ID))
 		case bundle.CheckExtra:
-			hints = append(hints, "rye bundle verify "+fault.Quote(f.ID)+" --allow-extra")
+			name := f.ID
+			if f.Where == InArchive {
+				name = f.Place
+			}
+			hints = append(hints, "rye bundle verify "+fault.Quote(name)+" --allow-extra")
 		case bundle.CheckProof:
 			hints = append(hints, "rye docs registry-trust")
 		case bundle.CheckEvidence:

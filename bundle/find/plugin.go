@@ -1,12 +1,16 @@
 package find
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/plugin"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -50,6 +54,42 @@ func ReadPlugin(dir string) (*plugin.Plugin, func(), error) {
 	}
 	return p, func() { root.Close() }, nil
 }
+
+// packed returns the signed plugin in an archive that another program made. It is unpacked into a private directory.
+func (f *Finder) packed(ctx context.Context, path string, archive *os.File) (*Found, error) {
+	read, err := plugin.ReadArchive(ctx, archive, -1, path)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", path, err)
+	}
+	dir, err := osfile.TempDir("plugin")
+	if err != nil {
+		return nil, err
+	}
+	f.Keep(temporary(dir))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := read.Unpack(ctx, root); err != nil {
+		return nil, fmt.Errorf("%q: %w", path, err)
+	}
+	if _, err := root.Lstat(filepath.FromSlash(bundle.PluginManifest)); err != nil {
+		return nil, fault.New(fault.NotFound, "the plugin in %q is not signed", path).On("reason", "unsigned").
+			Because("a bundle has a signed manifest").Try(fault.Command("rye add", path), "rye docs unsigned-plugins")
+	}
+	found, err := f.inDirectory(dir, path)
+	if err == nil {
+		found.Where, found.Place = InArchive, path
+	}
+	return found, err
+}
+
+// temporary is a directory that is removed when it is closed.
+type temporary string
+
+// Close implements io.Closer.
+func (t temporary) Close() error { return os.RemoveAll(string(t)) }
 
 // PluginDir returns the nearest directory, from dir upwards, that is a plugin; "" if none is. The directory that holds
 // .git is the last one looked at, and one that holds bundle.yaml is a project.

@@ -192,7 +192,11 @@ func (x *publisher) find() (files []string, err error) {
 func (x *publisher) archive(ctx context.Context, file string) (entry index.Entry, failures []*bundle.Failure,
 	err error) {
 	path := filepath.Join(x.Dir, filepath.FromSlash(file))
-	l, err := x.Finder.At(path)
+	l, err := x.Finder.At(ctx, path)
+	if err == nil && l.Archive == nil {
+		err = fault.New(fault.Validation, "%q is an archive of another program", file).
+			Because("an index lists archives of rye bundle export")
+	}
 	if err != nil {
 		return entry, nil, err
 	}

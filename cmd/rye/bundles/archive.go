@@ -56,11 +56,11 @@ func (c *bundleExportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, er
 	if err != nil {
 		return nil, err
 	}
-	switch found.Where {
-	case find.InArchive:
+	switch {
+	case found.Archive != nil:
 		return nil, fault.New(fault.Validation, "%q is already an archive", found.Place).
 			Try("rye bundle verify " + fault.Quote(c.Bundle))
-	case find.InBinary:
+	case found.Where == find.InBinary:
 		return nil, fault.New(fault.Denied, "can't export %q: it is part of the binary and unsigned",
 			find.LibraryID).On("reason", "builtin")
 	}
@@ -177,7 +177,7 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 	if c.Archive == "-" {
 		found, err = work.Find(ctx, c.Archive)
 	} else {
-		found, err = work.Finder(ctx).At(c.Archive)
+		found, err = work.Finder(ctx).At(ctx, c.Archive)
 	}
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func (c *BundleVerifyRun) verify(ctx context.Context, app *cli.App) (cli.Answer,
 	}
 	progress := app.Progress("verifying", found.Size())
 	defer progress.Done()
-	if found.Where != find.InArchive { // progress.Counted counts an archive while it is read
+	if found.Archive == nil { // progress.Counted counts an archive while it is read
 		vouching.Options.Progress = progress.Reached()
 	}
 	if vouching.Options.Below, vouching.Options.Needs, err = found.Below(ctx); err != nil {
@@ -168,7 +168,7 @@ func prove(ctx context.Context, work *paths.Workspace, found *find.Found, vouchi
 		return &workspace.Proof{Unchecked: "with --signer only the given keys count"}, nil
 	}
 	of := tlog.Release{Bundle: report.BundleID, Version: report.Version, Manifest: report.ID}
-	if found.Where == find.InArchive {
+	if found.Archive != nil {
 		of.Archive, of.Size = archive.Digest(), archive.size
 	}
 	proof, err := work.Proof(ctx, of, found.File())

@@ -142,7 +142,7 @@ func (c counting) Read(b []byte) (int, error) {
 
 // writeArchive writes the archive of a bundle, or copies an archive that was named.
 func writeArchive(ctx context.Context, app *cli.App, found *find.Found, file *os.File) error {
-	if found.Where == find.InArchive {
+	if found.Archive != nil {
 		_, err := io.Copy(file, found.Archive)
 		return err
 	}
@@ -174,7 +174,7 @@ func (c *publishRun) preview(ctx context.Context, app *cli.App, found *find.Foun
 	if err != nil {
 		return nil, err
 	}
-	if found.Where == find.InArchive {
+	if found.Archive != nil {
 		found.Archive = file // what was named has been read
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {

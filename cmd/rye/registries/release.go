@@ -321,7 +321,7 @@ func (s *signing) stored(ctx context.Context, file *os.File) (*find.Found, []man
 		return nil, nil, err
 	}
 	finder := s.work.Finder(ctx)
-	found, err := finder.At(file.Name())
+	found, err := finder.At(ctx, file.Name())
 	if err != nil {
 		return nil, nil, err
 	}

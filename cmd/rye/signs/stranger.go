@@ -100,9 +100,24 @@ func claimIn(ctx context.Context, app *cli.App, err error, path string) (*bundle
 	}
 	h, err := archive.ReadFileHead(ctx, at.Value)
 	if err != nil {
-		return nil, false
+		return pluginClaim(ctx, app, path, at.Value)
 	}
 	return &bundle.NotAdmittedError{Name: h.List.Name, From: path, Signatures: h.List.Signatures, Keys: h.Keys}, true
+}
+
+// pluginClaim returns the claim of the plugin in a directory, or in an archive that another program made.
+func pluginClaim(ctx context.Context, app *cli.App, path, at string) (*bundle.NotAdmittedError, bool) {
+	work, found, err := paths.FindBundle(ctx, app, path)
+	if err != nil {
+		return nil, false
+	}
+	defer work.Close()
+	if err := found.Read(ctx); err != nil || found.Bundle == nil || found.Bundle.Plugin == "" {
+		return nil, false
+	}
+	claim, err := source.ReadClaim(ctx, nil, at)
+	return &bundle.NotAdmittedError{Name: found.Bundle.Name, From: path, Signatures: found.Bundle.Signatures,
+		Keys: claim.Keys}, err == nil
 }
 
 // strangerIn returns the claim of the project about the signer of the locked items that an error is about.
