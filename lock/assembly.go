@@ -35,7 +35,7 @@ type Side struct {
 	files   map[string][]manifest.File
 	spaces  []*ai.Space
 
-	evidence map[string][]manifest.File // of plugins whose files are all in files
+	evidence map[string][]manifest.File // of plugins, whose files are all in files
 }
 
 // An assembly builds a side.
@@ -323,7 +323,7 @@ func (a *assembly) makeSpaces(ctx context.Context) {
 		label := file.System + a.lock.Bundles[i].ID
 		files := a.keep(b, label, kept[label])
 		a.files[label] = files
-		if a.whole(b) {
+		if b.Plugin != "" { // its servers run with all of its files, and a clone can give it on
 			a.files[label] = b.Files
 			for _, proof := range b.Evidence {
 				a.evidence[label] = append(a.evidence[label], manifest.File{Path: b.Layout().Evidence(proof.Name),
@@ -357,14 +357,6 @@ func (a *assembly) tops() map[string]map[string]bool {
 		all[pin.From][above(at.path)] = true
 	}
 	return all
-}
-
-// whole reports whether a bundle is a plugin with a pinned item: its servers run with all files of the plugin. The
-// item is the plugin's, or one that was made of it for the project.
-func (a *assembly) whole(b *bundle.Bundle) bool {
-	return b.Plugin != "" && slices.ContainsFunc(a.lock.Pins, func(p file.Pin) bool {
-		return below(p.Ref.ID, b.BundleID)
-	})
 }
 
 // keep returns the files of a bundle that its space includes.

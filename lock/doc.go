@@ -28,8 +28,8 @@
 //	every item of the kind config, since the kernel merges all layers
 //
 // Other items and other files of a bundle are left out. The library is complete, because its bytes come with the
-// binary. Objects also has every file of a plugin with a pinned item below its id, since its servers run with all of
-// them, and its evidence: with both, a vendored clone can give the plugin on as it was.
+// binary. Objects also has every file of a plugin, since its servers run with all of them, and its evidence: with
+// both, a vendored clone can give the plugin on as it was, even one without an item.
 //
 // The files of a tool's directory may include items without a pin. The set has them as files of the tree only:
 //

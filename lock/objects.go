@@ -19,8 +19,7 @@ type Object struct {
 }
 
 // Objects returns every object that the set needs outside of the binary, each once, sorted by kind and digest. It
-// doesn't check that they exist. Of a bundle it has the files of the set, of a plugin with a pinned item all files and
-// the evidence.
+// doesn't check that they exist. Of a bundle it has the files of the set, of a plugin all files and the evidence.
 func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 	var all []Object
 	for i, b := range s.bundles {
