@@ -28,6 +28,7 @@ const (
 	CheckRef        Check = "ref"      // the manifest gives an item another ref, or an asset a ref
 	CheckVersion    Check = "version"  // the manifest gives an item another version
 	CheckRevoked    Check = "revoked"  // a file other than an item, by its digest
+	CheckParts      Check = "parts"    // an item of a plugin isn't what its skills and servers give
 	CheckItem       Check = "item"     // an item's signature or tree is invalid, or policy doesn't admit it
 	CheckRequires   Check = "requires" // a required bundle is missing, or in another version
 	CheckEvidence   Check = "evidence" // required evidence is missing or invalid
@@ -135,7 +136,7 @@ var checkWords = map[Check]string{
 	CheckType: "is not a regular file", CheckSize: "has another size", CheckDigest: "has other content",
 	CheckMode: "has another mode", CheckRead: "is unreadable", CheckRef: "has another ref in the manifest",
 	CheckVersion: "has another version in the manifest", CheckRevoked: "is revoked", CheckItem: "invalid item",
-	CheckRequires: "a required bundle is missing",
+	CheckParts: "is not what rye makes of the plugin", CheckRequires: "a required bundle is missing",
 	CheckEvidence: "required evidence is missing or invalid", CheckProof: "its proof doesn't count",
 }
 

@@ -39,6 +39,9 @@ type VerifyOptions struct {
 	Closed bool
 	// AllowExtra allows other files in the bundle's directories.
 	AllowExtra bool
+	// Parts compares the items of a signed plugin with its parts, once all else is known to be good. Nil: they aren't
+	// compared.
+	Parts PartsVerifier
 	// Require names evidence that must exist and be valid: SBOM, Provenance.
 	Require []string
 	// Statements are provenance files next to the bundle. Each must be valid, and about this manifest's id.
@@ -49,6 +52,10 @@ type VerifyOptions struct {
 	// TempDir is the directory for the items of an archive during verification; "" for the system's.
 	TempDir string
 }
+
+// A PartsVerifier compares the items of a signed plugin with what its skills and servers give (package exec/parts).
+// files has the bytes of the bundle's files, and view its items above those that they may use.
+type PartsVerifier func(ctx context.Context, b *Bundle, files cas.Getter, view *ai.View) ([]*Failure, error)
 
 // A Need is a bundle that another one requires, and the version found.
 type Need struct {
@@ -247,10 +254,25 @@ func (v *verification) run(ctx context.Context, look *look) error {
 	if failed := <-checked; err == nil {
 		err = failed
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = v.evidence(ctx)
 	}
-	return v.evidence(ctx)
+	if err == nil {
+		err = v.parts(ctx, items)
+	}
+	return err
+}
+
+// parts compares the items of a plugin with its parts. An unsigned one has no items.
+func (v *verification) parts(ctx context.Context, items *items) error {
+	b := v.look.bundle
+	if v.options.Parts == nil || b.Plugin == "" || len(v.report.Failures) > 0 || len(b.Signatures) == 0 &&
+		!slices.ContainsFunc(b.Files, func(f manifest.File) bool { _, in := items.layout.In(f.Path); return in }) {
+		return nil
+	}
+	failures, err := v.options.Parts(ctx, b, v.look.getter, items.view)
+	v.report.Failures = append(v.report.Failures, failures...)
+	return err
 }
 
 // count counts a checked file.

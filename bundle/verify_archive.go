@@ -20,8 +20,8 @@ func InArchive(r io.Reader) Source { return inArchive{r} }
 type inArchive struct{ r io.Reader }
 
 func (a inArchive) look(ctx context.Context, o *VerifyOptions, use func(*look) error) error {
-	s := &spool{dir: o.TempDir, at: map[cas.Digest]span{}, failed: map[string]*Failure{}, bad: map[cas.Digest]error{},
-		scripts: map[string]string{}}
+	s := &spool{dir: o.TempDir, parts: o.Parts != nil, at: map[cas.Digest]span{}, failed: map[string]*Failure{},
+		bad: map[cas.Digest]error{}, scripts: map[string]string{}}
 	defer s.close()
 	l := &look{getter: s, check: s.check, scripts: s.scripts}
 	_, err := archive.Read(ctx, a.r, s)
@@ -36,10 +36,12 @@ func (a inArchive) look(ctx context.Context, o *VerifyOptions, use func(*look) e
 	return use(l)
 }
 
-// A spool stores the parts of an archive that are needed more than once: items, their other files, evidence. It uses
-// memory for small bundles, else a temporary file, without a name where the system allows it.
+// A spool stores the parts of an archive that are needed more than once: items, their other files, evidence, and all
+// files of a plugin, whose items are compared with them. It uses memory for small bundles, else a temporary file,
+// without a name where the system allows it.
 type spool struct {
 	dir     string
+	parts   bool // VerifyOptions.Parts is there
 	bundle  *Bundle
 	mem     []byte
 	file    *os.File
@@ -83,7 +85,7 @@ func (s *spool) Begin(h *archive.Head) error {
 
 func (s *spool) wants(path string, evidence bool) bool {
 	_, item := s.bundle.Layout().In(path)
-	return evidence || item
+	return evidence || item || s.parts && s.bundle.Plugin != ""
 }
 
 // File implements archive.Sink.

@@ -27,6 +27,8 @@ func (f *Found) Hints(all []*bundle.Failure, byPolicy bool) (hints []string) {
 				name = f.Place
 			}
 			hints = append(hints, "rye bundle verify "+fault.Quote(name)+" --allow-extra")
+		case bundle.CheckParts:
+			hints = append(hints, "rye docs plugins")
 		case bundle.CheckProof:
 			hints = append(hints, "rye docs registry-trust")
 		case bundle.CheckEvidence:

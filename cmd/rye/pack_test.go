@@ -17,8 +17,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 // pack is "pack DIR FILE [LIST]": FILE becomes a wheel, a zip or a tarball of npm, as it is called, of what is in DIR.
@@ -151,4 +157,31 @@ func packWheel(dir string) ([]byte, error) {
 	}
 	err = errors.Join(err, z.Close())
 	return out.Bytes(), err
+}
+
+// relist is "relist DIR KEY": the manifest of the signed plugin in DIR lists its files as they are now, and is signed
+// by a publisher with that key of tests. KEY is set to its public half.
+func relist(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: relist DIR KEY")
+	}
+	dir, signer := ts.MkAbs(args[0]), keytest.Named(args[1])
+	at := filepath.Join(dir, filepath.FromSlash(bundle.PluginManifest))
+	old, err := bundle.Read(strings.NewReader(ts.ReadFile(at)))
+	ts.Check(err)
+	var files []manifest.File
+	ts.Check(packed(dir, func(name string, b []byte) error {
+		if f, listed := old.File(name); listed {
+			files = append(files, manifest.File{Path: name, Digest: cas.Sum(b), Size: int64(len(b)), Mode: f.Mode,
+				Ref: f.Ref, Version: f.Version})
+		}
+		return nil
+	}))
+	list := *old.FileList
+	list.Document = manifest.Document{}
+	body, made, err := manifest.AppendFileList(nil, &list, files)
+	ts.Check(err)
+	ts.Check(made.Sign(signer, time.Now().UTC().Truncate(time.Second)))
+	ts.Check(os.WriteFile(at, manifest.Join(nil, body, made.Signatures), 0o666))
+	ts.Setenv("KEY", signer.Public().String())
 }

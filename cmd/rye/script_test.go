@@ -110,7 +110,7 @@ func scriptParams() testscript.Params {
 			"asked": asked, "calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest,
 			"take": take, "absent": absent, "capture": capture,
 			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap, "pose": pose, "host": host,
-			"meter": meter, "requested": requested,
+			"meter": meter, "requested": requested, "relist": relist,
 		},
 	}
 }

@@ -29,33 +29,61 @@ func FromLauncher(ctx context.Context, s *Spec, name string, list Lister) (*Spec
 		return s, nil, nil
 	}
 	written, err := list(ctx, p)
+	if err == nil && p.Ecosystem == packages.PyPI {
+		if written, err = requirementsOf(written); err != nil {
+			err = unusable(p, err)
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	pinned, dir := *s, "_"+name
-	pinned.Lib = dir
-	var files []Beside
-	if p.Ecosystem == packages.NPM {
-		files, err = pinned.useNPM(p, written)
-	} else {
-		files, err = pinned.usePython(p, written)
+	return s.fromList(p, name, written)
+}
+
+// FromList is FromLauncher for a list that was made before: the bytes of the file ListOf. It returns nil for a command
+// that has none.
+func FromList(s *Spec, name string, list []byte) (*Spec, []Beside, error) {
+	if p, _ := launcher.Read(s.Command, s.Args); p != nil && s.Transport == Stdio {
+		return s.fromList(p, name, list)
 	}
+	return nil, nil, nil
+}
+
+// ListOf is the path of the list of packages of a server that a launcher would start, from its item's directory.
+func ListOf(p *launcher.Package, name string) string {
+	if p.Ecosystem == packages.NPM {
+		return "_" + name + "/" + packageLock
+	}
+	return "_" + name + "/" + requirements
+}
+
+func (s *Spec) fromList(p *launcher.Package, name string, list []byte) (*Spec, []Beside, error) {
+	pinned, dir := *s, "_"+name
+	pinned.Lib, pinned.Packages = dir, ListOf(p, name)
+	use := pinned.usePython
+	if p.Ecosystem == packages.NPM {
+		use = pinned.useNPM
+	}
+	files, err := use(p, list)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range files {
 		files[i].Path = path.Join(dir, files[i].Path)
 	}
-	pinned.Packages = files[0].Path
 	return &pinned, files, nil
+}
+
+// unusable is the error of a list of packages.
+func unusable(p *launcher.Package, err error) error {
+	return fault.New(fault.Validation, "the list of packages of %s: %v", p, err).From(err).Try("rye docs packages")
 }
 
 // find checks a list and returns the package itself.
 func find(p *launcher.Package, all []packages.Package, err error, is func(*packages.Package) bool) (*packages.Package,
 	error) {
 	if err != nil {
-		return nil, fault.New(fault.Validation, "the list of packages of %s: %v", p, err).From(err).
-			Try("rye docs packages")
+		return nil, unusable(p, err)
 	}
 	for i := range all {
 		if !is(&all[i]) {

@@ -92,13 +92,9 @@ func requirementsOf(report []byte) ([]byte, error) {
 	return []byte(strings.Join(lines, "")), nil
 }
 
-// usePython makes a server of a program of a Python package, from pip's report.
-func (s *Spec) usePython(p *launcher.Package, report []byte) ([]Beside, error) {
-	list, err := requirementsOf(report)
-	var all []packages.Package
-	if err == nil {
-		all, err = packages.Requirements(bytes.NewReader(list))
-	}
+// usePython makes a server of a program of a Python package, from the list that pip's report gives.
+func (s *Spec) usePython(p *launcher.Package, list []byte) ([]Beside, error) {
+	all, err := packages.Requirements(bytes.NewReader(list))
 	if _, err = find(p, all, err, func(q *packages.Package) bool { return q.Name == p.Name }); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
 )
 
 // Stubs makes, signs and stages the items of tools. A tool that can't be an item is left out, with Refused set in its
@@ -14,7 +15,7 @@ func (s *Stage) Stubs(ctx context.Context, at Place, spec *Spec, changes []*Chan
 		if c.Refused != "" {
 			continue
 		}
-		it, err := s.stub(at, spec, c)
+		it, err := stub(s.Draft, at, spec, c)
 		if err != nil {
 			c.Refused = err.Error()
 			continue
@@ -27,11 +28,19 @@ func (s *Stage) Stubs(ctx context.Context, at Place, spec *Spec, changes []*Chan
 	return all, nil
 }
 
+// A Drafter returns the item that a file with these bytes would be; ext is its extension.
+type Drafter func(ref model.Ref, ext string, text []byte) (*ai.Item, error)
+
 // CheckStubs sets Refused in each change whose tool can't be an item.
 func (s *Stage) CheckStubs(at Place, spec *Spec, changes []Change) {
+	CheckStubs(s.Draft, at, spec, changes)
+}
+
+// CheckStubs is Stage.CheckStubs for items that aren't on a stage.
+func CheckStubs(draft Drafter, at Place, spec *Spec, changes []Change) {
 	for i := range changes {
 		if c := &changes[i]; c.announced != nil && c.Refused == "" {
-			if _, err := s.stub(at, spec, c); err != nil {
+			if _, err := stub(draft, at, spec, c); err != nil {
 				c.Refused = err.Error()
 			}
 		}
@@ -39,12 +48,12 @@ func (s *Stage) CheckStubs(at Place, spec *Spec, changes []Change) {
 }
 
 // stub returns the item of a tool, and refuses one that differs from the announcement.
-func (s *Stage) stub(at Place, spec *Spec, c *Change) (*ai.Item, error) {
+func stub(draft Drafter, at Place, spec *Spec, c *Change) (*ai.Item, error) {
 	b, err := Stub(at, spec, c.announced)
 	if err != nil {
 		return nil, err
 	}
-	it, err := s.Draft(at.Tool(c.Tool), ".yaml", b)
+	it, err := draft(at.Tool(c.Tool), ".yaml", b)
 	if err != nil {
 		return nil, err
 	}

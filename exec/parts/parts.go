@@ -26,7 +26,8 @@
 // Make makes the items of each skill (maker.skill) and server (maker.server) on a stage (package catalog), where they
 // are checked and signed. Options.Ask asks the servers, and their tools become items (maker.tools). While nothing of
 // the plugin has changed, the packages and tools that its items have are taken instead (Options.Same). Write writes
-// the items into the plugin's directory.
+// the items into the plugin's directory. Verify lets the same maker make the items of a signed plugin again, and
+// compares them with those that it has.
 package parts
 
 import (
@@ -82,40 +83,58 @@ type Made struct {
 
 type maker struct {
 	Options
+	output
 	made   Made
 	claims map[string][]string // the parts that would be an item, by its folded ref
 }
 
+// An output takes what is made of the parts of a plugin.
+type output interface {
+	// draft returns the item that a file with these bytes would be; ext is its extension.
+	draft(ref model.Ref, ext string, text []byte) (*ai.Item, error)
+	// file takes a file that is no item itself.
+	file(part string, f skill.File) error
+	// item takes an item, and returns it as it stays.
+	item(ctx context.Context, part string, it *ai.Item) (*ai.Item, error)
+}
+
 // Make makes and signs the items of a plugin.
 func Make(ctx context.Context, options Options) (*Made, error) {
-	maker := &maker{Options: options, claims: map[string][]string{}}
-	place := skill.Place{Tools: options.ID + "/skills", Directives: options.ID}
-	for i := range options.Plugin.Skills {
-		s := &options.Plugin.Skills[i]
-		tool, directive := place.Refs(s.Name)
-		maker.claim(skillPart(s), tool, directive)
-	}
-	for i := range options.Plugin.Servers {
-		s := &options.Plugin.Servers[i]
-		maker.claim(serverPart(s), maker.place(s).Ref())
-	}
-	for i := range options.Plugin.Skills {
-		s := &options.Plugin.Skills[i]
-		tool, directive := place.Refs(s.Name)
-		if why := cmp.Or(maker.twins(directive), maker.twins(tool)); why != "" {
-			maker.skip(skillPart(s), path.Join(s.Path, skill.Main), why, plugin.SkipsSkill)
-			continue
-		}
-		if err := maker.skill(ctx, s, place); err != nil {
-			return nil, err
-		}
-	}
-	if err := maker.servers(ctx); err != nil {
+	maker := &maker{Options: options}
+	maker.output = staged{maker}
+	if err := maker.run(ctx); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(maker.made.Files, func(a, b skill.File) int { return strings.Compare(a.Path, b.Path) })
 	slices.Sort(maker.made.Refs)
 	return &maker.made, nil
+}
+
+// run makes the items of all parts.
+func (m *maker) run(ctx context.Context) error {
+	m.claims = map[string][]string{}
+	place := skill.Place{Tools: m.ID + "/skills", Directives: m.ID}
+	for i := range m.Plugin.Skills {
+		s := &m.Plugin.Skills[i]
+		tool, directive := place.Refs(s.Name)
+		m.claim(skillPart(s), tool, directive)
+	}
+	for i := range m.Plugin.Servers {
+		s := &m.Plugin.Servers[i]
+		m.claim(serverPart(s), m.place(s).Ref())
+	}
+	for i := range m.Plugin.Skills {
+		s := &m.Plugin.Skills[i]
+		tool, directive := place.Refs(s.Name)
+		if why := cmp.Or(m.twins(directive), m.twins(tool)); why != "" {
+			m.skip(skillPart(s), path.Join(s.Path, skill.Main), why, plugin.SkipsSkill)
+			continue
+		}
+		if err := m.skill(ctx, s, place); err != nil {
+			return err
+		}
+	}
+	return m.servers(ctx)
 }
 
 // skillPart is a skill as a part of the plugin.
@@ -161,37 +180,55 @@ func (m *maker) skill(ctx context.Context, found *plugin.Skill, place skill.Plac
 		return err
 	}
 	for _, f := range items.Files {
-		if err := m.Stage.Put(f.Path, f.Bytes, f.Perm()); err != nil {
+		if err := m.file(skillPart(found), f); err != nil {
 			return err
 		}
 	}
-	m.made.Files = append(m.made.Files, items.Files...)
-	if _, err := m.item(ctx, items.Tool, ".yaml", items.ToolText); err != nil {
+	if _, err := m.add(ctx, skillPart(found), items.Tool, ".yaml", items.ToolText); err != nil {
 		return err
 	}
-	_, err = m.item(ctx, items.Directive, ".md", items.DirectiveText)
+	_, err = m.add(ctx, skillPart(found), items.Directive, ".md", items.DirectiveText)
 	return err
 }
 
-// item checks an item, signs it and writes it to the stage.
-func (m *maker) item(ctx context.Context, ref model.Ref, ext string, text []byte) (*ai.Item, error) {
-	it, err := m.Stage.Draft(ref, ext, text)
+// add adds an item of a part.
+func (m *maker) add(ctx context.Context, part string, ref model.Ref, ext string, text []byte) (*ai.Item, error) {
+	it, err := m.draft(ref, ext, text)
+	if err == nil {
+		it, err = m.item(ctx, part, it)
+	}
 	if err != nil {
 		return nil, err
 	}
+	m.made.Refs = append(m.made.Refs, ref.String())
+	return it, nil
+}
+
+// staged is the output that checks and signs items on a stage.
+type staged struct{ *maker }
+
+func (s staged) draft(ref model.Ref, ext string, text []byte) (*ai.Item, error) {
+	return s.Stage.Draft(ref, ext, text)
+}
+
+func (s staged) file(_ string, f skill.File) error {
+	s.made.Files = append(s.made.Files, f)
+	return s.Stage.Put(f.Path, f.Bytes, f.Perm())
+}
+
+func (s staged) item(ctx context.Context, _ string, it *ai.Item) (*ai.Item, error) {
 	if it.Broken != nil || it.Model.Invalid() {
-		return nil, m.Stage.Items.Invalid(it, "the item of the plugin")
+		return nil, s.Stage.Items.Invalid(it, "the item of the plugin")
 	}
-	if old := m.Old(it.Path); old != nil {
+	if old := s.Old(it.Path); old != nil {
 		if before := edit.Draft(it.File, old); before.Broken == nil && before.Stripped == it.Stripped {
 			it = before // its signature stays, if it still holds
 		}
 	}
-	if err := m.Stage.Write(ctx, it, m.Key); err != nil {
+	if err := s.Stage.Write(ctx, it, s.Key); err != nil {
 		return nil, err
 	}
-	m.made.Refs = append(m.made.Refs, ref.String())
-	m.made.Files = append(m.made.Files, skill.File{Path: it.Path, Bytes: it.Bytes})
+	s.made.Files = append(s.made.Files, skill.File{Path: it.Path, Bytes: it.Bytes})
 	return it, nil
 }
 

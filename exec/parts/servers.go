@@ -125,12 +125,11 @@ func (m *maker) server(ctx context.Context, s *plugin.Server) (*Server, error) {
 	}
 	for i := range beside {
 		f := skill.File{Path: path.Join(at.Dir(), beside[i].Path), Bytes: beside[i].Bytes}
-		if err := m.Stage.Put(f.Path, f.Bytes, f.Perm()); err != nil {
+		if err := m.file(serverPart(s), f); err != nil {
 			return nil, err
 		}
-		m.made.Files = append(m.made.Files, f)
 	}
-	it, err := m.item(ctx, at.Ref(), ".yaml", spec.File(at))
+	it, err := m.add(ctx, serverPart(s), at.Ref(), ".yaml", spec.File(at))
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +151,7 @@ func (m *maker) pinned(ctx context.Context, s *plugin.Server, spec *catalog.Spec
 	case pack == nil:
 		return spec, nil, nil
 	}
-	if listed, beside := m.listed(m.place(s), spec); listed != nil {
+	if listed, beside := m.listed(pack, m.place(s), spec); listed != nil {
 		return listed, beside, nil
 	}
 	if m.List == nil {
@@ -170,7 +169,7 @@ func (m *maker) before(from fs.FS, ref model.Ref) *ai.Item {
 	if err != nil {
 		return nil
 	}
-	it, err := m.Stage.Draft(ref, ".yaml", text)
+	it, err := m.draft(ref, ".yaml", text)
 	if err != nil || it.Broken != nil || it.Model.Invalid() {
 		return nil
 	}
@@ -178,29 +177,20 @@ func (m *maker) before(from fs.FS, ref model.Ref) *ai.Item {
 }
 
 // listed returns the specification of a server with the packages that were listed before, and the files beside it.
-func (m *maker) listed(at catalog.Place, spec *catalog.Spec) (*catalog.Spec, []catalog.Beside) {
-	it := m.before(m.Same, at.Ref())
-	if it == nil {
+func (m *maker) listed(pack *launcher.Package, at catalog.Place, spec *catalog.Spec) (*catalog.Spec,
+	[]catalog.Beside) {
+	if m.Same == nil {
 		return nil, nil
 	}
-	before, err := catalog.SpecOf(it.Model)
-	if err != nil || before.Lib == "" || before.Packages == "" {
+	list, err := fs.ReadFile(m.Same, path.Join(at.Dir(), catalog.ListOf(pack, at.Server)))
+	if err != nil {
 		return nil, nil
 	}
-	var beside []catalog.Beside
-	entries, err := fs.ReadDir(m.Same, path.Join(at.Dir(), before.Lib))
-	for _, entry := range entries {
-		name := path.Join(before.Lib, entry.Name())
-		text, e := fs.ReadFile(m.Same, path.Join(at.Dir(), name))
-		beside, err = append(beside, catalog.Beside{Path: name, Bytes: text}), errors.Join(err, e)
-	}
-	if err != nil || len(beside) == 0 {
+	pinned, beside, err := catalog.FromList(spec, at.Server, list)
+	if err != nil {
 		return nil, nil
 	}
-	pinned := *spec
-	pinned.Command, pinned.Args, pinned.Python = before.Command, before.Args, before.Python
-	pinned.Lib, pinned.Packages = before.Lib, before.Packages
-	return &pinned, beside
+	return pinned, beside
 }
 
 // known returns what a server announced when its items were made before; nil if that isn't known, or wouldn't be what
@@ -270,7 +260,7 @@ func (m *maker) tools(ctx context.Context, s *Server) error {
 	if err != nil {
 		return err
 	}
-	m.Stage.CheckStubs(s.At, s.Spec, changes)
+	catalog.CheckStubs(m.draft, s.At, s.Spec, changes)
 	for i := range changes {
 		change := &changes[i]
 		switch {
@@ -291,7 +281,7 @@ func (m *maker) tools(ctx context.Context, s *Server) error {
 		if err != nil {
 			return err
 		}
-		it, err := m.item(ctx, s.At.Tool(change.Tool), ".yaml", text)
+		it, err := m.add(ctx, "servers/"+s.At.Server, s.At.Tool(change.Tool), ".yaml", text)
 		if err != nil {
 			return err
 		}

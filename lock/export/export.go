@@ -149,7 +149,7 @@ func Plugin(ctx context.Context, w *workspace.Workspace, options Options) (_ *Re
 
 // find brings the bundle into the store, where its files then are, and requires that the policy admits it.
 func (e *exporter) find(ctx context.Context) error {
-	verify := bundle.VerifyOptions{Trust: e.trust.Exam()}
+	verify := bundle.VerifyOptions{Trust: e.trust.Exam(), Parts: e.w.Parts}
 	found := e.o.Bundle
 	switch {
 	case found == nil:

@@ -206,7 +206,7 @@ func (l *Lock) connect(store install.Store) (err error) {
 	l.Into = store
 	options := sources.Options{
 		Dir: l.Dir, Requires: l.Yaml.Requires, Store: store, Archives: l.Archives,
-		Verify:  bundle.VerifyOptions{Trust: l.Exam()},
+		Verify:  bundle.VerifyOptions{Trust: l.Exam(), Parts: l.Parts},
 		Journal: l.Journal(), Now: l.Now, Progress: func(n int64) {
 			if l.Progress != nil {
 				l.Progress(n)

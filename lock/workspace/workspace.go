@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
@@ -31,6 +32,8 @@ type Options struct {
 	Git       func(project string) git.Options // how to run git; nil: git repositories are no sources
 	// OCI configures requests to registries: its Credential, Mirrors and Left count.
 	OCI oci.Options
+	// Parts verifies the items of signed plugins. Nil: they aren't compared with the plugins' parts.
+	Parts bundle.PartsVerifier
 
 	// Reports for the user. Any of them may be nil; Open replaces nil by a no-op, except for Extractors and Retried.
 	Warn       func(what string, err error)      // something is left out; err may be nil

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/parts"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock/workspace"
@@ -62,6 +63,7 @@ func Options(app *cli.App) workspace.Options {
 		Retried:    func(err error, in time.Duration) { AskedAgain(app, err, in) },
 		Git:        session.Git(MachineHost(app)),
 		OCI:        registryOptions(app),
+		Parts:      parts.Verify,
 	}
 }
 

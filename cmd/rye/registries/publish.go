@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/exec/parts"
 	"github.com/rye-build/rye/lock/registry"
 )
 
@@ -187,7 +188,8 @@ func (c *publishRun) preview(ctx context.Context, app *cli.App, found *find.Foun
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	seen, err := session.Preview(ctx, file, below, bundle.VerifyOptions{Now: app.Clock(), Needs: needs})
+	seen, err := session.Preview(ctx, file, below, bundle.VerifyOptions{Now: app.Clock(), Needs: needs,
+		Parts: parts.Verify})
 	if err != nil {
 		return nil, err
 	}

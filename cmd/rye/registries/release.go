@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/parts"
 	"github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
@@ -312,7 +313,7 @@ func (s *signing) stored(ctx context.Context, file *os.File) (*find.Found, []man
 	if err != nil {
 		return nil, nil, err
 	}
-	options := bundle.VerifyOptions{Threshold: 1, Now: s.app.Clock()}
+	options := bundle.VerifyOptions{Threshold: 1, Now: s.app.Clock(), Parts: parts.Verify}
 	for _, k := range head.Keys {
 		options.Signers = append(options.Signers, k.Public)
 	}

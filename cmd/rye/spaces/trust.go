@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/exec/parts"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/trust"
@@ -36,7 +37,8 @@ func OpenVouching(a *cli.App) (*Vouching, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Vouching{Options: bundle.VerifyOptions{Trust: t.Exam()}, Trust: t, Names: map[string]string{}}, nil
+	return &Vouching{Options: bundle.VerifyOptions{Trust: t.Exam(), Parts: parts.Verify}, Trust: t,
+		Names: map[string]string{}}, nil
 }
 
 // Vouching returns the policy, or the keys of the flags.
@@ -56,7 +58,7 @@ func (c *SignerFlags) Vouching(ctx context.Context, app *cli.App) (*Vouching, er
 		return nil, fault.New(fault.Validation,
 			"--signer replaces the policy: it can't be combined with --trust or %s", cli.EnvTrust)
 	}
-	vouching := &Vouching{Options: bundle.VerifyOptions{Now: app.Now().UTC(), Threshold: 1},
+	vouching := &Vouching{Options: bundle.VerifyOptions{Now: app.Now().UTC(), Threshold: 1, Parts: parts.Verify},
 		Names: map[string]string{}}
 	if c.Threshold != nil {
 		vouching.Options.Threshold = *c.Threshold // 0 is refused below, like any other bad number
