@@ -85,7 +85,7 @@ const programs = "rye/core/primitives/subprocess"
 const pythonTime = 60
 
 // python asks the Python that will run about itself, once for each interpreter. It runs where the tool will, without
-// the project's files and without network.
+// the project's files, a plugin's data and network.
 func (p *Plan) python(ctx context.Context) (*packages.Python, error) {
 	s, ok := p.primitive.(primitive.Starter)
 	var names []string
@@ -109,7 +109,7 @@ func (p *Plan) python(ctx context.Context) (*packages.Python, error) {
 	a.Config = map[string]any{"command": names[0],
 		"args": []any{"-I", "-S", "-B", "-X", "utf8", "-c", packages.Question}, "timeout": int64(pythonTime)}
 	a.Dir, a.Files = p.scratch.Home, primitive.Files{}
-	a.Sandbox.Network = sandbox.Network{}
+	a.Sandbox.Network, a.Sandbox.Data = sandbox.Network{}, nil // the data of a plugin is made when the call begins
 	a.Sandbox.Read, a.Sandbox.Write = []string{p.copied.Root}, []string{p.scratch.Home, p.scratch.Temp}
 	for _, q := range p.found {
 		a.Sandbox.Read = append(a.Sandbox.Read, p.kernel.around(q)...)
