@@ -20,7 +20,8 @@
 //	link/HEX                a link with which a passkey is enrolled, by the digest of its secret
 //	device/HEX              a machine that asks for a token (rye login), by the digest of its device code
 //	code/HEX                the device for a code that a person types, by the digest of the code
-//	used/HEX                a passkey's challenge that has counted
+//	used/HEX                a passkey's challenge, or a pipeline's token by the digest of its issuer and id, that has
+//	                        counted
 //	tally/HEX               how often an account or an address has done something lately
 //	key/ceremonies          the key that seals challenges (ceremony)
 //	space/NAMESPACE         a namespace and its owners
@@ -29,7 +30,6 @@
 //	log/NAME                the state of a log: how many entries it has, and how many of them its files show
 //	entry/NAME/NUMBER       an entry of a log, numbered in 12 digits
 //	publisher/BUNDLE@ID     the binding of a pipeline to a bundle
-//	used/HEX                a token of a pipeline that was used, by the digest of its issuer and id
 //	staged/ID               what waits for approvals
 //	touched/ID              the last entry that changed the index of a bundle
 //	advisory/ID             an advisory, with the newest text of its document

@@ -274,11 +274,6 @@ func admits(b *client.Binding, run *pipeline.Run) bool {
 	return b.Ref == run.Ref
 }
 
-// A usedToken is the row of a token that has been used, until it ends by itself.
-type usedToken struct {
-	Until time.Time `json:"until"`
-}
-
 // Trust gives the run of a pipeline a token for one bundle, if a binding lets it publish that. The run's own token
 // counts once.
 func (r *Registry) Trust(ctx context.Context, e client.Exchange) (secret string, made *Token, err error) {
@@ -329,7 +324,7 @@ func orNone(text string) string {
 // use refuses a token that was used before, and remembers it until it ends.
 func (r *Registry) use(in rows.Writer, run *pipeline.Run) error {
 	row := "used/" + hexOf(cas.Sum([]byte(run.Issuer+"\n"+run.Token)))
-	old, err := get[usedToken](in, row)
+	old, err := get[mark](in, row)
 	if err != nil {
 		return err
 	}
@@ -337,19 +332,10 @@ func (r *Registry) use(in rows.Writer, run *pipeline.Run) error {
 		return fault.New(fault.AuthFailed, "the pipeline's token was used before, and counts once").
 			Try("rye docs registry-release")
 	}
-	var ended []string
-	if err := each(in, "used/", func(name string, u *usedToken) (bool, error) {
-		if u.Until.Before(r.o.Now()) {
-			ended = append(ended, name)
-		}
-		return true, nil
-	}); err != nil {
+	if err := r.expire(in, "used/"); err != nil {
 		return err
 	}
-	for _, name := range ended {
-		in.Delete("used/" + name)
-	}
-	return put(in, row, usedToken{run.Expires.Add(time.Hour)})
+	return put(in, row, mark{run.Expires.Add(time.Hour)})
 }
 
 // bound returns the binding that lets a run publish a bundle. One that was waiting for its first version is claimed
