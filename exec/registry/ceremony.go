@@ -260,8 +260,12 @@ func (r *Registry) within(in rows.Reader, what, who string, most int) error {
 }
 
 // asserted verifies a passkey's answer within an update, and returns the account whose it is. A copied key is marked,
-// and cloned is the error to return when that is written.
+// and cloned is the error to return when that is written. An answer that has counted is refused before its counter is
+// compared: a form that is sent twice is no sign of a copy.
 func (r *Registry) asserted(in rows.Writer, c *ceremony, answer []byte) (account string, cloned, err error) {
+	if err := r.spend(in, c); err != nil {
+		return "", nil, err
+	}
 	var row string
 	var known *Passkey
 	used, err := r.site.Got(c.Challenge, answer, func(id []byte) (*passkey.Key, []byte, error) {

@@ -189,11 +189,14 @@ func TestBadPasskeys(t *testing.T) {
 	ctx := t.Context()
 	ada, eve := w.human("ada"), w.human("eve")
 
+	thief := &human{world: w, device: ada.device.Clone()}
 	ceremony, answer := ada.answers(w.AskSignIn(ctx))
 	if _, err := w.SignIn(ctx, ceremony, answer); err != nil {
 		t.Fatal(err)
 	}
 	_, err := w.SignIn(ctx, ceremony, answer)
+	wants(t, err, fault.SessionExpired, "used already")
+	_, err = thief.signIn()
 	wants(t, err, fault.AuthFailed, "copied") // its counter is that of the first time
 	all, err := w.Passkeys(ctx, "ada")
 	if err != nil || !all[0].Copied {

@@ -176,9 +176,6 @@ func (r *Registry) SignIn(ctx context.Context, sealed string, answer []byte) (se
 		if account, cloned, err = r.asserted(in, c, answer); err != nil || cloned != nil {
 			return err
 		}
-		if err := r.spend(in, c); err != nil {
-			return err
-		}
 		secret, err = r.newSession(in, account)
 		return err
 	})
@@ -291,9 +288,6 @@ func (r *Registry) confirmed(ctx context.Context, p *Person, what, sealed string
 			return err
 		}
 		if _, cloned, err = r.asserted(in, c, answer); err != nil || cloned != nil {
-			return err
-		}
-		if err := r.spend(in, c); err != nil {
 			return err
 		}
 		return do(in)

@@ -47,3 +47,26 @@ func TestUsedByBoth(t *testing.T) {
 	_, err = w.SignIn(ctx, ceremony, answer)
 	wants(t, err, fault.SessionExpired, "used already")
 }
+
+// TestSentTwice: a form that a browser sends again, as after a reload, is refused. It doesn't look like a copied
+// passkey, whose counter doesn't grow either.
+func TestSentTwice(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	ada := w.human("ada")
+	ceremony, answer := ada.answers(w.AskSignIn(ctx))
+	if _, err := w.SignIn(ctx, ceremony, answer); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.SignIn(ctx, ceremony, answer)
+	wants(t, err, fault.SessionExpired, "used already")
+	ceremony, answer = ada.answers(w.AskNewPasskey(ctx, ada.person))
+	if _, err := w.NewPasskey(ctx, ada.person, ceremony, answer); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.NewPasskey(ctx, ada.person, ceremony, answer)
+	wants(t, err, fault.SessionExpired, "used already")
+	if _, err := ada.signIn(); err != nil {
+		t.Errorf("the passkey counts no more: %v", err)
+	}
+}

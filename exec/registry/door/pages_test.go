@@ -385,7 +385,7 @@ func TestForgedForms(t *testing.T) {
 		"more than")
 	once := ada.open("/account").fill("/account/passkey")
 	ada.post("/account/passkey", once).shows("/account/passkey", 200)
-	ada.post("/account/passkey", once).shows("/account/passkey", 401) // its counter shows that it's a copy
+	ada.post("/account/passkey", once).shows("/account/passkey", 403, "used already")
 	// Where a person goes after signing in is a page of this site.
 	b := s.browser()
 	b.device = eve.device
