@@ -162,16 +162,19 @@ func signersOf(report *bundle.Report) (fingerprints []string) {
 	return fingerprints
 }
 
-// bounded refuses an archive whose files would be too many or too large. The manifest's sizes are what the archive is
-// then read by.
+// bounded refuses an archive whose files, evidence among them, would be too many or too large. The manifest's sizes
+// are what the archive is then read by.
 func (r *Registry) bounded(head *archive.Head, size int64) error {
 	limits := r.o.Limits
 	var unpacked int64
 	for i := range head.Files {
 		unpacked += head.Files[i].Size
 	}
+	for i := range head.List.Evidence {
+		unpacked += head.List.Evidence[i].Size
+	}
 	switch {
-	case len(head.Files) > limits.Files:
+	case len(head.Files)+len(head.List.Evidence) > limits.Files:
 		return fault.New(fault.Limit, "%q has more than %d files", head.List.Name, limits.Files)
 	case unpacked > limits.Unpacked:
 		return fault.New(fault.Limit, "the files of %q have more than %d bytes", head.List.Name, limits.Unpacked)

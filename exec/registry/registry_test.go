@@ -103,6 +103,7 @@ type pack struct {
 	also              key.Private // signs, too
 	noKeys            bool
 	more              int // files
+	evidence          string
 }
 
 func (w *world) archive(p pack) []byte {
@@ -123,8 +124,17 @@ func (w *world) archive(p pack) []byte {
 		files = append(files, manifest.File{Path: fmt.Sprintf("docs/%03d.md", i), Digest: info.Digest, Size: info.Size,
 			Mode: cas.File})
 	}
-	body, list, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: p.id, Version: p.version,
-		Description: "Greets people.", License: "MIT", Requires: p.requires}, files)
+	whole := &manifest.FileList{BundleID: p.id, Version: p.version, Description: "Greets people.", License: "MIT",
+		Requires: p.requires}
+	if p.evidence != "" {
+		info, err := store.Put(w.Context(), cas.Blob, strings.NewReader(p.evidence))
+		if err != nil {
+			w.Fatal(err)
+		}
+		whole.Evidence = []manifest.Evidence{{Name: "notes.txt", Type: "text/plain", Digest: info.Digest,
+			Size: info.Size}}
+	}
+	body, list, err := manifest.AppendFileList(nil, whole, files)
 	if err == nil {
 		err = list.Sign(p.signer, noon)
 	}
