@@ -95,11 +95,15 @@ func (c *Caller) mayName(scope Scope, name string) bool {
 	return glob.MatchAny(c.globs, glob.Name{Kind: "bundle", ID: name})
 }
 
+// maxAccountName is the most bytes of an account's name.
+const maxAccountName = 64
+
 // CheckAccount returns nil if an account may have this name.
 func CheckAccount(name string) error {
-	if len(name) > 64 || strings.Contains(name, "/") || portable.CheckID(name) != nil {
+	if len(name) > maxAccountName || strings.Contains(name, "/") || portable.CheckID(name) != nil {
 		return fault.New(fault.Validation,
-			"%q is not a name for an account: expected at most 64 letters, digits, . - and _", fault.Clip(name, 80))
+			"%q is not a name for an account: expected at most %d letters, digits, . - and _", fault.Clip(name, 80),
+			maxAccountName)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path"
@@ -12,8 +13,10 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/exec/registry/blobs"
 	"github.com/rye-build/rye/exec/registry/rows"
 	"github.com/rye-build/rye/lock/index"
 	client "github.com/rye-build/rye/lock/registry"
@@ -151,7 +154,45 @@ func (r *Registry) inspect(ctx context.Context, file *os.File, digest cas.Digest
 		}
 		version.Requires = append(version.Requires, require.ID+" "+require.Text)
 	}
-	return version, nil
+	return version, version.listable()
+}
+
+// listable returns why no index can have the version. What an index can't have must not get into the log: every later
+// entry would wait for it.
+func (v *Version) listable() error {
+	entry, err := v.entry()
+	if err != nil {
+		return err
+	}
+	entry.Logged = &index.Logged{Digest: v.Archive, By: strings.Repeat("a", maxAccountName), Time: time.Unix(0, 0),
+		Leaf: canon.MaxInt - 1, Yanked: canon.MaxInt}
+	_, _, err = index.Append(nil, &index.Index{Label: "a", Counter: 1, Entries: []index.Entry{entry}})
+	if err != nil {
+		return fault.New(fault.Validation, "%s can't be in an index: %v", v.Key(), err).From(err)
+	}
+	return nil
+}
+
+// fitsIndex refuses a version with which the index of its bundle would be too large. A row has all that the index says
+// of its version, except for a few numbers.
+func fitsIndex(in rows.Reader, v *Version) error {
+	const numbers = 200
+	size := 0
+	for row, err := range in.Scan("version/"+v.Bundle+"@", "") {
+		if err != nil {
+			return err
+		}
+		size += len(row.Value) + numbers
+	}
+	row, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if size+len(row)+numbers > blobs.MaxReplace {
+		return fault.New(fault.Limit, "the index of %q would have more than %d bytes", v.Bundle, blobs.MaxReplace).
+			On("bundle", v.Bundle).Because("its versions are too many, or require too much")
+	}
+	return nil
 }
 
 func signersOf(report *bundle.Report) (fingerprints []string) {
@@ -283,6 +324,9 @@ func (r *Registry) enter(in rows.Writer, by string, versions ...*Version) error 
 	entry := &tlog.Entry{Kind: tlog.Group, By: by}
 	for _, v := range versions {
 		if err := unused(in, v); err != nil {
+			return err
+		}
+		if err := fitsIndex(in, v); err != nil {
 			return err
 		}
 		account.Bytes += v.Size
