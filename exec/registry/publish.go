@@ -91,29 +91,6 @@ func (r *Registry) Publish(ctx context.Context, by *Caller, body io.Reader) (v *
 	return version, nil
 }
 
-// spool writes what arrives to a temporary file without a name, at most so many bytes.
-func (r *Registry) spool(ctx context.Context, body io.Reader) (*os.File, cas.Digest, int64, error) {
-	file, err := os.CreateTemp(r.o.TempDir, "arriving-")
-	if err != nil {
-		return nil, cas.Digest{}, 0, err
-	}
-	os.Remove(file.Name()) // where the system allows it
-	hasher := cas.NewHasher()
-	size, err := io.Copy(io.MultiWriter(file, hasher), io.LimitReader(cas.Until(ctx, body), r.o.Limits.Archive+1))
-	if err == nil && size > r.o.Limits.Archive {
-		err = fault.New(fault.Limit, "the archive has more than %d bytes", r.o.Limits.Archive).
-			On("limit", r.o.Limits.Archive)
-	}
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		file.Close()
-		return nil, cas.Digest{}, 0, err
-	}
-	return file, hasher.Digest(), size, nil
-}
-
 // inspect reads an archive whole, as bundle verify does, with the keys that it carries: the registry vouches for its
 // form and for who published it, never for its signers.
 func (r *Registry) inspect(ctx context.Context, file *os.File, digest cas.Digest, size int64) (*Version, error) {
@@ -282,18 +259,6 @@ func checkID(v *Version) error {
 		}
 	}
 	return nil
-}
-
-// store stores the bytes of an archive. The same bytes may be there already, of a publish that was interrupted.
-func (r *Registry) store(ctx context.Context, name string, v *Version, file io.ReadSeeker) error {
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	err := r.o.Blobs.Create(ctx, name, file, v.Size)
-	if fault.CodeOf(err) == fault.Conflict {
-		return nil
-	}
-	return err
 }
 
 // admit writes the version and the log's entry, in one transaction. Of two publishers of one version, one wins.

@@ -49,9 +49,6 @@ const (
 	maxStaged = 100
 )
 
-// stagedFile returns the name of a file that only owners see: no route and no mirror serves its directory.
-func stagedFile(archive cas.Digest) string { return "staged/" + hexOf(archive) + ".tar.zst" }
-
 func newStagedID() string { return "s" + strings.ToLower(rand.Text()[:12]) }
 
 // parts returns the versions as they are approved.
@@ -398,19 +395,6 @@ func (r *Registry) mayApprove(by *Caller, s *Staged) error {
 	return nil
 }
 
-// promote copies a staged archive to where clients read it. No index names it yet.
-func (r *Registry) promote(ctx context.Context, v *Version) error {
-	file, err := r.o.Blobs.Open(ctx, stagedFile(v.Archive))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another approval has released it meanwhile
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return r.store(ctx, client.ArchiveFile(v.Archive), v, file)
-}
-
 // Cosign replaces an archive of a release by one of the same manifest with more signatures. The bundle stays the same,
 // and the archive is another one: earlier approvals don't count any more.
 func (r *Registry) Cosign(ctx context.Context, by *Caller, id string, body io.Reader) (*Staged, error) {
@@ -499,32 +483,6 @@ func (r *Registry) Reject(ctx context.Context, by *Caller, id string) error {
 		return err
 	}
 	return r.forget(ctx, staged)
-}
-
-// forget removes archives that no longer wait.
-func (r *Registry) forget(ctx context.Context, gone ...*Staged) error {
-	needed := map[cas.Digest]bool{}
-	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
-		clear(needed)
-		return each(in, "staged/", func(_ string, s *Staged) (bool, error) {
-			for _, v := range s.Versions {
-				needed[v.Archive] = needed[v.Archive] || s.waits(r.o.Now())
-			}
-			return true, nil
-		})
-	}); err != nil {
-		return err
-	}
-	for _, s := range gone {
-		for _, v := range s.Versions {
-			if !needed[v.Archive] {
-				if err := r.o.Blobs.Remove(ctx, stagedFile(v.Archive)); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // sweep removes what has waited too long.
