@@ -1,11 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -39,29 +41,89 @@ func (r *Registry) spool(ctx context.Context, body io.Reader) (*os.File, cas.Dig
 // stagedFile returns the name of a file that only owners see: no route and no mirror serves its directory.
 func stagedFile(archive cas.Digest) string { return "staged/" + hexOf(archive) + ".tar.zst" }
 
-// store stores the bytes of an archive. The same bytes may be there already, of a publish that was interrupted.
-func (r *Registry) store(ctx context.Context, name string, v *Version, file io.ReadSeeker) error {
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
+// stored stores an archive, and then does what needs it. If that fails, the archive is removed again: otherwise
+// refused requests would fill the disk. Another request may bring the same archive meanwhile. So each looks, once it
+// has removed or not made the file, whether it must be there.
+func (r *Registry) stored(ctx context.Context, name string, v *Version, file io.ReadSeeker,
+	needed func(rows.Reader, cas.Digest) (bool, error), do func() error) error {
+	made, err := r.store(ctx, name, v, file)
+	if err != nil {
 		return err
 	}
-	err := r.o.Blobs.Create(ctx, name, file, v.Size)
-	if fault.CodeOf(err) == fault.Conflict {
-		return nil
+	if err = do(); made == (err == nil) {
+		return err
 	}
-	return err
+	ctx = context.WithoutCancel(ctx)
+	stays := func() bool {
+		must := false
+		failed := r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
+			must, err = needed(in, v.Archive)
+			return err
+		})
+		return must || failed != nil
+	}
+	var failed error
+	if err != nil && !stays() {
+		failed = r.o.Blobs.Remove(ctx, name)
+	}
+	if failed == nil && stays() {
+		_, failed = r.store(ctx, name, v, file)
+	}
+	return cmp.Or(err, failed)
+}
+
+// isReleased reports whether an archive is that of a version which isn't unpublished.
+func isReleased(in rows.Reader, archive cas.Digest) (bool, error) {
+	row, err := get[archiveRow](in, "archive/"+hexOf(archive))
+	if err != nil || row == nil {
+		return false, err
+	}
+	v, err := get[Version](in, "version/"+row.Version)
+	return v != nil && v.Unpublished == 0, err
+}
+
+// isStaged reports whether an archive is one of a release that waits.
+func (r *Registry) isStaged(in rows.Reader, archive cas.Digest) (found bool, err error) {
+	err = each(in, "staged/", func(_ string, s *Staged) (bool, error) {
+		found = s.waits(r.o.Now()) && slices.ContainsFunc(s.Versions, func(v *Version) bool {
+			return v.Archive == archive
+		})
+		return !found, nil
+	})
+	return found, err
+}
+
+// store stores the bytes of an archive, and reports whether it has made the file: the same bytes may be there already,
+// of a publish that was interrupted.
+func (r *Registry) store(ctx context.Context, name string, v *Version, file io.ReadSeeker) (made bool, err error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	err = r.o.Blobs.Create(ctx, name, file, v.Size)
+	if fault.CodeOf(err) == fault.Conflict {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // promote copies a staged archive to where clients read it. No index names it yet.
 func (r *Registry) promote(ctx context.Context, v *Version) error {
 	file, err := r.o.Blobs.Open(ctx, stagedFile(v.Archive))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another approval has released it meanwhile
+	if errors.Is(err, fs.ErrNotExist) { // another approval may have released it meanwhile
+		if file, err = r.o.Blobs.Open(ctx, client.ArchiveFile(v.Archive)); err == nil {
+			return file.Close()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fault.New(fault.Conflict, "the archive of %s is gone: stage it again", v.Key()).From(err).
+				On("bundle", v.Bundle).On("version", v.Version)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	return r.store(ctx, client.ArchiveFile(v.Archive), v, file)
+	_, err = r.store(ctx, client.ArchiveFile(v.Archive), v, file)
+	return err
 }
 
 // forget removes archives that no longer wait.

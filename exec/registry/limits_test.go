@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry"
 	"github.com/rye-build/rye/exec/registry/rows"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 // TestEvidenceLimits: evidence counts as the files do.
@@ -59,4 +61,89 @@ func TestIndexLimits(t *testing.T) {
 	_, err = w.Publish(t.Context(), ada, bytes.NewReader(w.archive(pack{id: "acme/full", version: "1.0.0"})))
 	wants(t, err, fault.Limit, "the index of \"acme/full\" would have more than")
 	w.publish(ada, pack{id: "acme/base", version: "1.0.0"})
+}
+
+// staged lists the archives that wait.
+func (w *world) staged() (names []string) {
+	w.Helper()
+	for info, err := range w.files.List(w.Context(), "staged/") {
+		if err != nil {
+			w.Fatal(err)
+		}
+		names = append(names, info.Name)
+	}
+	return names
+}
+
+// TestRefusedArchives: nothing is left of an archive that is refused after it has arrived. One that was unpublished
+// doesn't come back.
+func TestRefusedArchives(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	ada := w.caller("ada")
+	w.claim(ada, "acme")
+	one := pack{id: "acme/base", version: "1.0.0"}
+	first := w.archive(one)
+	w.publish(ada, one)
+	one.text = "other"
+	_, err := w.Publish(ctx, ada, bytes.NewReader(w.archive(one)))
+	wants(t, err, fault.Conflict, "never changes")
+	if all := w.public(); len(all) != 1 {
+		t.Errorf("the archive of a refused version is public: %v", all)
+	}
+	if _, err := w.Withdraw(ctx, ada, "acme/base", "1.0.0", true); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Publish(ctx, ada, bytes.NewReader(first))
+	wants(t, err, fault.Conflict, "is published already")
+	if all := w.public(); len(all) > 0 {
+		t.Errorf("an unpublished archive is public again: %v", all)
+	}
+	_, err = w.Stage(ctx, ada, "none", bytes.NewReader(w.archive(pack{id: "acme/base", version: "2.0.0"})))
+	wants(t, err, fault.NotFound, "is staged")
+	if all := w.staged(); len(all) > 0 {
+		t.Errorf("the archive of nothing waits: %v", all)
+	}
+
+	var requests sync.WaitGroup
+	for i := range 8 {
+		b := w.archive(pack{id: "acme/base", version: "3.0.0", text: fmt.Sprint(i)})
+		requests.Go(func() { _, _ = w.Publish(ctx, ada, bytes.NewReader(b)) })
+	}
+	requests.Wait()
+	if all := w.public(); len(all) != 1 || len(w.index("acme/base").Entries) != 1 {
+		t.Errorf("one version has the archives %v", all)
+	}
+}
+
+// TestStagedSpace: what waits takes the space of what can be approved, and no more than the account's.
+func TestStagedSpace(t *testing.T) {
+	w, by := council(t, 1, "ada", "grace")
+	ctx := t.Context()
+	one := pack{id: "acme/base", version: "1.0.0"}
+	s := w.stage(by["ada"], "", one)
+	one.text = "better"
+	s = w.stage(by["ada"], s.ID, one)
+	one.also = keytest.Eve()
+	s, err := w.Cosign(ctx, by["grace"], s.ID, bytes.NewReader(w.archive(one)))
+	if err != nil || len(w.staged()) != 1 {
+		t.Errorf("%v; there wait %v", err, w.staged())
+	}
+
+	w.o.Limits.Account = s.Versions[0].Size * 3 / 2
+	w.open()
+	other := w.archive(pack{id: "acme/other", version: "1.0.0"})
+	for _, id := range []string{"", s.ID} {
+		_, err = w.Stage(ctx, by["ada"], id, bytes.NewReader(other))
+		wants(t, err, fault.Limit, "too much of the account \"ada\" waits")
+	}
+	if all := w.staged(); len(all) != 1 {
+		t.Errorf("there wait %v", all)
+	}
+
+	if err := w.files.Remove(ctx, w.staged()[0]); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Approve(ctx, by["grace"], s.ID, s.Digest)
+	wants(t, err, fault.Conflict, "the archive of acme/base@1.0.0 is gone")
 }

@@ -78,14 +78,21 @@ func (r *Registry) Publish(ctx context.Context, by *Caller, body io.Reader) (v *
 	if err != nil {
 		return nil, err
 	}
-	// Who may not publish this isn't told whether it exists, and nothing of theirs is stored.
-	if err := r.o.Rows.View(ctx, func(in rows.Reader) error { return r.mayPublish(in, by, version) }); err != nil {
+	// Who may not publish this isn't told whether it exists. Nothing of what would be refused is stored: the archive
+	// of a version that was taken down must not come back.
+	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
+		published, err := r.published(in, by, version)
+		if err == nil && published == nil {
+			_, err = r.mayEnter(in, by.Account, version)
+		}
+		return err
+	}); err != nil {
 		return nil, err
 	}
-	if err := r.store(ctx, client.ArchiveFile(version.Archive), version, file); err != nil {
-		return nil, err
-	}
-	if err := r.change(ctx, func(in rows.Writer) error { return r.admit(in, by, version) }); err != nil {
+	name := client.ArchiveFile(version.Archive)
+	if err := r.stored(ctx, name, version, file, isReleased, func() error {
+		return r.change(ctx, func(in rows.Writer) error { return r.admit(in, by, version) })
+	}); err != nil {
 		return nil, err
 	}
 	return version, nil
@@ -261,46 +268,63 @@ func checkID(v *Version) error {
 	return nil
 }
 
-// admit writes the version and the log's entry, in one transaction. Of two publishers of one version, one wins.
-func (r *Registry) admit(in rows.Writer, by *Caller, v *Version) error {
+// published returns the version that an archive was published as before, or nil, to who may publish it.
+func (r *Registry) published(in rows.Reader, by *Caller, v *Version) (*Version, error) {
 	if err := r.mayPublish(in, by, v); err != nil {
-		return err
+		return nil, err
 	}
 	old, err := get[Version](in, "version/"+v.Key())
+	if err != nil || old == nil || old.Archive != v.Archive || old.Unpublished > 0 {
+		return nil, err
+	}
+	return old, nil
+}
+
+// admit writes the version and the log's entry, in one transaction. Of two publishers of one version, one wins.
+func (r *Registry) admit(in rows.Writer, by *Caller, v *Version) error {
+	old, err := r.published(in, by, v)
 	if err != nil {
 		return err
 	}
-	if old != nil && old.Archive == v.Archive && old.Unpublished == 0 {
+	if old != nil {
 		*v = *old // the answer to an earlier request was lost
 		return nil
 	}
 	return r.enter(in, by.Account, v)
 }
 
+// mayEnter returns an account as it is after it has published versions, or why it can't publish them.
+func (r *Registry) mayEnter(in rows.Reader, by string, versions ...*Version) (*Account, error) {
+	account, err := active(in, by)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range versions {
+		if err := unused(in, v); err != nil {
+			return nil, err
+		}
+		if err := fitsIndex(in, v); err != nil {
+			return nil, err
+		}
+		account.Bytes += v.Size
+	}
+	if account.Bytes > r.o.Limits.Account {
+		return nil, fault.New(fault.Limit, "the archives of the account %q would have more than %d bytes", by,
+			r.o.Limits.Account)
+	}
+	return account, nil
+}
+
 // enter publishes versions by an account: one entry of the log for all, or none.
 func (r *Registry) enter(in rows.Writer, by string, versions ...*Version) error {
-	account, err := get[Account](in, "account/"+by)
+	account, err := r.mayEnter(in, by, versions...)
 	if err != nil {
 		return err
 	}
-	if account == nil || account.Disabled {
-		return noAccount(by)
-	}
 	entry := &tlog.Entry{Kind: tlog.Group, By: by}
 	for _, v := range versions {
-		if err := unused(in, v); err != nil {
-			return err
-		}
-		if err := fitsIndex(in, v); err != nil {
-			return err
-		}
-		account.Bytes += v.Size
 		entry.Releases = append(entry.Releases, tlog.Release{Bundle: v.Bundle, Version: v.Version,
 			Manifest: v.Manifest, Archive: v.Archive, Size: v.Size})
-	}
-	if account.Bytes > r.o.Limits.Account {
-		return fault.New(fault.Limit, "the archives of the account %q would have more than %d bytes", by,
-			r.o.Limits.Account)
 	}
 	if err := put(in, "account/"+by, account); err != nil {
 		return err

@@ -88,11 +88,8 @@ func (r *Registry) Stage(ctx context.Context, by *Caller, id string, body io.Rea
 	}); err != nil {
 		return nil, err
 	}
-	if err := r.store(ctx, stagedFile(digest), version, file); err != nil {
-		return nil, err
-	}
-	var staged *Staged
-	if err := r.o.Rows.Update(ctx, func(in rows.Writer) error {
+	var staged, before *Staged
+	stage := func(in rows.Writer) error {
 		space, err := r.mayStage(in, by, scope, version)
 		if err != nil {
 			return err
@@ -106,7 +103,8 @@ func (r *Registry) Stage(ctx context.Context, by *Caller, id string, body io.Rea
 		if staged.Change != nil {
 			return fault.New(fault.Conflict, "%q is a change of a namespace, not a release", id)
 		}
-		staged.Versions = slices.DeleteFunc(staged.Versions, func(v *Version) bool {
+		before = &Staged{Versions: staged.Versions}
+		staged.Versions = slices.DeleteFunc(slices.Clone(staged.Versions), func(v *Version) bool {
 			return v.Bundle == version.Bundle
 		})
 		if len(staged.Versions) == tlog.MaxReleases {
@@ -115,11 +113,44 @@ func (r *Registry) Stage(ctx context.Context, by *Caller, id string, body io.Rea
 		staged.Versions = append(staged.Versions, version)
 		slices.SortFunc(staged.Versions, func(a, b *Version) int { return strings.Compare(a.Key(), b.Key()) })
 		staged.Digest = client.ReleaseDigest(staged.parts())
+		if err := r.fewStaged(in, staged); err != nil {
+			return err
+		}
 		return put(in, "staged/"+staged.ID, staged)
+	}
+	if err := r.stored(ctx, stagedFile(digest), version, file, r.isStaged, func() error {
+		return r.o.Rows.Update(ctx, stage)
 	}); err != nil {
 		return nil, err
 	}
+	if err := r.forget(ctx, before); err != nil { // the version that this one has replaced
+		return nil, err
+	}
 	return staged, r.sweep(ctx)
+}
+
+// fewStaged refuses what is about to be staged if too much of its account waits then.
+func (r *Registry) fewStaged(in rows.Reader, staged *Staged) error {
+	waiting, bytes := 0, int64(0)
+	count := func(s *Staged) {
+		waiting++
+		for _, v := range s.Versions {
+			bytes += v.Size
+		}
+	}
+	if err := each(in, "staged/", func(id string, s *Staged) (bool, error) {
+		if id != staged.ID && s.By == staged.By && s.waits(r.now()) {
+			count(s)
+		}
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	if count(staged); waiting > maxStaged || bytes > r.o.Limits.Account {
+		return fault.New(fault.Limit, "too much of the account %q waits for approval", staged.By).
+			On("waiting", waiting).On("bytes", bytes).Try("rye release list")
+	}
+	return nil
 }
 
 // begun returns what the caller has staged under an id, or something new.
@@ -138,22 +169,6 @@ func (r *Registry) begun(in rows.Writer, by *Caller, space *Space, id string) (*
 		staged.Needs = needs(space)
 		return staged, nil
 	}
-	waiting, bytes := 0, int64(0)
-	if err := each(in, "staged/", func(_ string, s *Staged) (bool, error) {
-		if s.By == by.Account && s.waits(now) {
-			waiting++
-			for _, v := range s.Versions {
-				bytes += v.Size
-			}
-		}
-		return true, nil
-	}); err != nil {
-		return nil, err
-	}
-	if waiting >= maxStaged || bytes > r.o.Limits.Account {
-		return nil, fault.New(fault.Limit, "too much of the account %q waits for approval", by.Account).
-			On("waiting", waiting).Try("rye release list")
-	}
 	return &Staged{ID: newStagedID(), Space: space.Name, By: by.Account, Binder: by.Binder, Created: now,
 		Expires: now.Add(stagedTime), Approvals: []Approval{}, Needs: needs(space)}, nil
 }
@@ -166,6 +181,9 @@ func (r *Registry) stageChange(in rows.Writer, by *Caller, space *Space, change 
 	}
 	staged.Change = &change
 	if staged.Digest, err = change.Digest(space.Name); err != nil {
+		return nil, err
+	}
+	if err := r.fewStaged(in, staged); err != nil {
 		return nil, err
 	}
 	return staged, put(in, "staged/"+staged.ID, staged)
@@ -417,10 +435,8 @@ func (r *Registry) Cosign(ctx context.Context, by *Caller, id string, body io.Re
 	if err := fits(staged, made); err != nil {
 		return nil, err
 	}
-	if err := r.store(ctx, stagedFile(digest), made, file); err != nil {
-		return nil, err
-	}
-	return staged, r.o.Rows.Update(ctx, func(in rows.Writer) error {
+	var before *Staged
+	cosign := func(in rows.Writer) error {
 		var err error
 		if staged, _, err = r.seen(in, by, id); err != nil {
 			return err
@@ -431,14 +447,24 @@ func (r *Registry) Cosign(ctx context.Context, by *Caller, id string, body io.Re
 		if err := fits(staged, made); err != nil {
 			return err
 		}
+		before = &Staged{Versions: slices.Clone(staged.Versions)}
 		for i, v := range staged.Versions {
 			if v.Manifest == made.Manifest {
 				staged.Versions[i] = made
 			}
 		}
 		staged.Digest = client.ReleaseDigest(staged.parts())
+		if err := r.fewStaged(in, staged); err != nil {
+			return err
+		}
 		return put(in, "staged/"+id, staged)
-	})
+	}
+	if err := r.stored(ctx, stagedFile(digest), made, file, r.isStaged, func() error {
+		return r.o.Rows.Update(ctx, cosign)
+	}); err != nil {
+		return nil, err
+	}
+	return staged, r.forget(ctx, before)
 }
 
 // fits refuses an archive that isn't one of the release with more signatures.
