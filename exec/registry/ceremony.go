@@ -232,8 +232,8 @@ type tally struct {
 
 func tallyRow(what, who string) string { return "tally/" + digestOf(what+"\x00"+who) }
 
-// count adds one to what someone has done since the tally began.
-func (r *Registry) count(in rows.Writer, what, who string, window time.Duration) error {
+// count adds to what someone has done since the tally began.
+func (r *Registry) count(in rows.Writer, what, who string, n int, window time.Duration) error {
 	if err := r.expire(in, "tally/"); err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (r *Registry) count(in rows.Writer, what, who string, window time.Duration)
 	if t == nil {
 		t = &tally{Expires: r.now().Add(window)}
 	}
-	t.N++
+	t.N += n
 	return put(in, row, t)
 }
 

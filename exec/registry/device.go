@@ -261,7 +261,7 @@ const wrongCodes = "wrong codes"
 // wrongCode counts a wrong code, and ends the session with the last one that it may type.
 func (r *Registry) wrongCode(in rows.Writer, p *Person, s *session, address string) error {
 	for _, who := range []string{"account " + p.Account, "address " + networkOf(address)} {
-		if err := r.count(in, wrongCodes, who, deviceTime); err != nil {
+		if err := r.count(in, wrongCodes, who, 1, deviceTime); err != nil {
 			return err
 		}
 	}

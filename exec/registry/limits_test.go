@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry"
@@ -146,4 +147,35 @@ func TestStagedSpace(t *testing.T) {
 	}
 	_, err = w.Approve(ctx, by["grace"], s.ID, s.Digest)
 	wants(t, err, fault.Conflict, "the archive of acme/base@1.0.0 is gone")
+}
+
+// TestVersionsADay: an account publishes so many versions in a day, those of a release included.
+func TestVersionsADay(t *testing.T) {
+	w := newWorld(t)
+	w.o.Limits.Versions = 3
+	w.open()
+	ctx := t.Context()
+	ada, eve := w.caller("ada"), w.caller("eve")
+	w.claim(ada, "acme")
+	w.claim(eve, "other")
+	one := pack{id: "acme/base", version: "1.0.0"}
+	w.publish(ada, one)
+	s := w.stage(ada, "", pack{id: "acme/a", version: "1.0.0"})
+	s = w.stage(ada, s.ID, pack{id: "acme/b", version: "1.0.0"})
+	larger := w.stage(ada, "", pack{id: "acme/c", version: "1.0.0"})
+	for _, id := range []string{"acme/d", "acme/e"} {
+		larger = w.stage(ada, larger.ID, pack{id: id, version: "1.0.0"})
+	}
+	_, err := w.Approve(ctx, ada, larger.ID, larger.Digest)
+	wants(t, err, fault.RateLimited, "too many new versions")
+	w.approve(ada, s)
+	_, err = w.Publish(ctx, ada, bytes.NewReader(w.archive(pack{id: "acme/base", version: "1.1.0"})))
+	wants(t, err, fault.RateLimited, "too many new versions")
+	if len(w.public()) != 3 {
+		t.Errorf("public: %v", w.public())
+	}
+	w.publish(ada, one) // again: the answer was lost
+	w.publish(eve, pack{id: "other/x", version: "1.0.0"})
+	w.now = noon.Add(24 * time.Hour)
+	w.approve(ada, larger)
 }

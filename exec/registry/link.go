@@ -304,7 +304,7 @@ func (r *Registry) SignUp(ctx context.Context, sealed, label string, answer []by
 		if err := r.within(in, "new accounts", networkOf(address), maxSignups); err != nil {
 			return err
 		}
-		if err := r.count(in, "new accounts", networkOf(address), 24*time.Hour); err != nil {
+		if err := r.count(in, "new accounts", networkOf(address), 1, 24*time.Hour); err != nil {
 			return err
 		}
 		if err := r.newAccount(in, Account{Name: c.Account}); err != nil {

@@ -299,6 +299,9 @@ func (r *Registry) mayEnter(in rows.Reader, by string, versions ...*Version) (*A
 	if err != nil {
 		return nil, err
 	}
+	if err := r.within(in, newVersions, by, r.o.Limits.Versions-len(versions)+1); err != nil {
+		return nil, err
+	}
 	for _, v := range versions {
 		if err := unused(in, v); err != nil {
 			return nil, err
@@ -315,6 +318,9 @@ func (r *Registry) mayEnter(in rows.Reader, by string, versions ...*Version) (*A
 	return account, nil
 }
 
+// newVersions is what the tally of an account's versions counts.
+const newVersions = "new versions"
+
 // enter publishes versions by an account: one entry of the log for all, or none.
 func (r *Registry) enter(in rows.Writer, by string, versions ...*Version) error {
 	account, err := r.mayEnter(in, by, versions...)
@@ -327,6 +333,9 @@ func (r *Registry) enter(in rows.Writer, by string, versions ...*Version) error 
 			Manifest: v.Manifest, Archive: v.Archive, Size: v.Size})
 	}
 	if err := put(in, "account/"+by, account); err != nil {
+		return err
+	}
+	if err := r.count(in, newVersions, by, len(versions), 24*time.Hour); err != nil {
 		return err
 	}
 	if len(versions) == 1 {
