@@ -31,6 +31,12 @@ type Space struct {
 // owns reports whether an account is one of the owners.
 func (s *Space) owns(account string) bool { return s != nil && slices.Contains(s.Owners, account) }
 
+// ownedBy reports whether an account is one of the owners, and not disabled.
+func (s *Space) ownedBy(in rows.Reader, account string) (bool, error) {
+	known, err := get[Account](in, "account/"+account)
+	return s.owns(account) && known != nil && !known.Disabled, err
+}
+
 // reserved are the namespaces that can't be claimed anywhere, because rye gives them a meaning.
 var reserved = []string{"mcp", "plugins", "rye", "skills", "std"}
 

@@ -304,11 +304,11 @@ func (s *Staged) counted(in rows.Reader, space *Space) (n int, err error) {
 
 // mayCount returns why an account's approval doesn't count; nil if it does.
 func (s *Staged) mayCount(in rows.Reader, space *Space, account string) (why, err error) {
-	known, err := get[Account](in, "account/"+account)
+	owns, err := space.ownedBy(in, account)
 	switch {
 	case err != nil:
 		return nil, err
-	case !space.owns(account) || known == nil || known.Disabled:
+	case !owns:
 		return fault.New(fault.Denied, "the account %q doesn't own the namespace %q", account, s.Space).
 			On("namespace", s.Space).Try("rye owner list " + fault.Quote(s.Space)), nil
 	case space.Approvals > 0 && (account == s.By || account == s.Binder):
@@ -375,6 +375,15 @@ func (r *Registry) approve(ctx context.Context, in rows.Writer, by *Caller, id s
 	}
 	if why, err := staged.mayCount(in, space, by.Account); why != nil || err != nil {
 		return nil, errors.Join(why, err)
+	}
+	// An owner and k others decide: what a former owner has left would need k alone.
+	owns, err := space.ownedBy(in, staged.By)
+	if err == nil && !owns {
+		err = fault.New(fault.Denied, "%q was staged by %q, who doesn't own %q any more", id, staged.By, space.Name).
+			On("id", id).Try("rye release reject " + fault.Quote(id))
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, v := range staged.Versions {
 		if err := space.trusts(staged.Binder, v.Bundle); err != nil {
