@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	client "github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/manifest/tlog"
 )
 
 // TestFormerOwner: what an owner has staged can't be approved once the account owns the namespace no more, or is
@@ -44,4 +46,61 @@ func TestFormerOwner(t *testing.T) {
 	if file, err := w.files.Open(ctx, client.IndexFile("acme/base")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is published: %v, %v", file, err)
 	}
+}
+
+// TestFormerBinding: a binding ends with the ownership of who made it, in the log as well, and stays ended when the
+// account owns the namespace again.
+func TestFormerBinding(t *testing.T) {
+	w := withRuns(t, runs{"one": release, "two": release})
+	ctx := t.Context()
+	ada, eve := w.caller("ada"), w.caller("eve")
+	w.claim(ada, "acme")
+	w.claim(eve, "evely")
+	if _, err := w.Change(ctx, ada, "acme", adding("eve")); err != nil {
+		t.Fatal(err)
+	}
+	kept := w.bind(eve, "evely/base", theBinding())
+	w.bind(eve, "acme/base", theBinding())
+	run := w.run("one", "acme/base")
+	for _, change := range []client.Change{removing("eve"), adding("eve")} {
+		if _, err := w.Change(ctx, ada, "acme", change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := w.Trust(ctx, client.Exchange{Bundle: "acme/base", Token: "two"})
+	wants(t, err, fault.Denied, "no binding")
+	all, err := w.Tokens(ctx, "eve")
+	for _, token := range all {
+		if err != nil || token.ID == run.Token.ID {
+			t.Errorf("the token of a run is left: %+v, %v", token, err)
+		}
+	}
+	bound := 0
+	for _, e := range w.entries() {
+		if e.Kind == tlog.TrustedPublisher && e.Bundle == "acme/base" {
+			bound++
+		}
+	}
+	if bound != 2 {
+		t.Errorf("the log has %d entries of the binding, want its making and its end", bound)
+	}
+	if left, err := w.Publishers(ctx, "evely/base"); err != nil || len(left) != 1 || left[0].ID != kept.ID {
+		t.Errorf("another namespace's: %+v, %v", left, err)
+	}
+}
+
+// TestFormerPending: a binding that has waited in vain for the first version of its bundle has ended, also when the
+// bundle gets a version later. One whose bundle got its first version in time goes on.
+func TestFormerPending(t *testing.T) {
+	w := withRuns(t, runs{"one": release, "two": release})
+	ada := w.caller("ada")
+	w.claim(ada, "acme")
+	w.bind(ada, "acme/base", theBinding())
+	w.bind(ada, "acme/early", theBinding())
+	w.publish(ada, pack{id: "acme/early", version: "1.0.0"})
+	w.now = noon.Add(31 * 24 * time.Hour)
+	w.publish(ada, pack{id: "acme/base", version: "1.0.0"})
+	_, _, err := w.Trust(t.Context(), client.Exchange{Bundle: "acme/base", Token: "one"})
+	wants(t, err, fault.Denied, "no binding")
+	w.run("two", "acme/early")
 }

@@ -77,7 +77,7 @@ func (r *Registry) Reset(ctx context.Context, name string) (l *Link, err error) 
 			return err
 		}
 		// A thief of the account may have bound a pipeline of their own.
-		if err := r.endBindings(ctx, in, name); err != nil {
+		if err := r.endBindings(ctx, in, name, name, ""); err != nil {
 			return err
 		}
 		if err := removeAccess(in, name); err != nil {

@@ -96,6 +96,13 @@ func (r *Registry) setPublisher(ctx context.Context, in rows.Writer, by, space s
 	return err
 }
 
+// waits reports whether a binding waits for the first version of its bundle, or has waited for it in vain.
+func waits(b *client.Binding, versions []*Version) bool {
+	return b.Pending != nil && !slices.ContainsFunc(versions, func(v *Version) bool {
+		return v.Time.Before(*b.Pending)
+	})
+}
+
 // fewPending removes what has waited too long for a first version, and refuses an account for which too much waits.
 func (r *Registry) fewPending(in rows.Writer, account string) error {
 	waiting := 0
@@ -117,7 +124,7 @@ func (r *Registry) fewPending(in rows.Writer, account string) error {
 		if err != nil {
 			return err
 		}
-		if len(versions) == 0 {
+		if waits(b, versions) {
 			in.Delete(publisherRow(b))
 		}
 	}
@@ -128,10 +135,14 @@ func (r *Registry) fewPending(in rows.Writer, account string) error {
 	return nil
 }
 
-// endBindings ends what an account has bound.
-func (r *Registry) endBindings(ctx context.Context, in rows.Writer, account string) error {
+// endBindings ends what an account has bound below a namespace, or with "" everywhere.
+func (r *Registry) endBindings(ctx context.Context, in rows.Writer, by, account, space string) error {
+	prefix := "publisher/"
+	if space != "" {
+		prefix += space + "/"
+	}
 	var all []*client.Binding
-	if err := each(in, "publisher/", func(_ string, b *client.Binding) (bool, error) {
+	if err := each(in, prefix, func(_ string, b *client.Binding) (bool, error) {
 		if b.By == account {
 			all = append(all, b)
 		}
@@ -141,7 +152,7 @@ func (r *Registry) endBindings(ctx context.Context, in rows.Writer, account stri
 	}
 	for _, b := range all {
 		end := client.PublisherChange{Remove: b.ID}
-		if err := r.setPublisher(ctx, in, account, SpaceOf(b.Bundle), end); err != nil {
+		if err := r.setPublisher(ctx, in, by, SpaceOf(b.Bundle), end); err != nil {
 			return err
 		}
 	}
@@ -355,8 +366,8 @@ func (r *Registry) bound(ctx context.Context, in rows.Writer, bundle string, run
 		return nil, err
 	}
 	for _, b := range all {
-		waits := b.Pending != nil && len(versions) == 0
-		if !admits(b, run) || waits && !r.o.Now().Before(*b.Pending) {
+		pending := waits(b, versions)
+		if !admits(b, run) || pending && !r.o.Now().Before(*b.Pending) {
 			continue
 		}
 		account, err := get[Account](in, "account/"+b.By)
@@ -369,7 +380,7 @@ func (r *Registry) bound(ctx context.Context, in rows.Writer, bundle string, run
 		if space == nil {
 			err = r.claimFor(ctx, in, b)
 		}
-		if err == nil && b.Pending != nil && !waits {
+		if err == nil && b.Pending != nil && !pending {
 			b.Pending = nil
 			err = put(in, publisherRow(b), b)
 		}

@@ -226,7 +226,18 @@ func (r *Registry) apply(ctx context.Context, in rows.Writer, by string, space *
 	if err := put(in, "space/"+space.Name, space); err != nil {
 		return err
 	}
-	return r.appendOwner(ctx, in, by, space)
+	if err := r.appendOwner(ctx, in, by, space); err != nil {
+		return err
+	}
+	// A binding ends with the ownership of who made it: it must not come back with it.
+	for _, account := range before.Owners {
+		if !space.owns(account) {
+			if err := r.endBindings(ctx, in, by, account, space.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (s *Space) clone() *Space {
