@@ -17,7 +17,7 @@ func isDomain(name string) bool {
 		return false
 	}
 	top := strings.ToLower(name[i+1:])
-	return len(top) >= 2 && strings.Trim(top, "abcdefghijklmnopqrstuvwxyz") == ""
+	return len(top) >= 2 && strings.Trim(top, "abcdefghijklmnopqrstuvwxyz") == "" || strings.HasPrefix(top, "xn--")
 }
 
 // prove refuses the claim of a domain unless its DNS names this registry and the account.

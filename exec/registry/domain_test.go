@@ -59,7 +59,8 @@ func TestDomains(t *testing.T) {
 	w.open()
 	ctx := t.Context()
 	ada, eve := w.caller("ada"), w.caller("eve")
-	for name, by := range map[string]string{"acme.example": "eve", "other.example": "ada", "none.example": "ada"} {
+	for name, by := range map[string]string{"acme.example": "eve", "other.example": "ada", "none.example": "ada",
+		"xn--e1afmkfd.xn--p1ai": "ada"} {
 		_, err := w.Claim(ctx, w.caller(by), name)
 		wants(t, err, fault.Denied, "its DNS doesn't name the account")
 	}
@@ -80,4 +81,23 @@ func TestDomains(t *testing.T) {
 	w.now = w.now.Add(time.Second)
 	_, err = w.Claim(ctx, ada, "another.example")
 	wants(t, err, fault.Unavailable, "doesn't answer")
+}
+
+// TestPendingDomain: the DNS of a domain is asked again when a pipeline first publishes there: it may have changed
+// hands since the pipeline was bound.
+func TestPendingDomain(t *testing.T) {
+	w := withRuns(t, runs{"one": release})
+	records := map[string][]string{"_rye.acme.example.": {"rye-owner=registry.example/ada"}}
+	w.o.TXT = func(_ context.Context, name string) ([]string, error) { return records[name], nil }
+	w.open()
+	ctx := t.Context()
+	w.bind(w.caller("ada"), "acme.example/base", theBinding())
+	records["_rye.acme.example."] = []string{"rye-owner=registry.example/eve"}
+	_, _, err := w.Trust(ctx, client.Exchange{Bundle: "acme.example/base", Token: "one"})
+	wants(t, err, fault.Denied, "its DNS doesn't name the account \"ada\"")
+	if _, err := w.Space(ctx, "acme.example"); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("it is claimed: %v", err)
+	}
+	records["_rye.acme.example."] = []string{"rye-owner=registry.example/ada"}
+	w.run("one", "acme.example/base")
 }

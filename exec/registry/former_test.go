@@ -104,3 +104,19 @@ func TestFormerPending(t *testing.T) {
 	wants(t, err, fault.Denied, "no binding")
 	w.run("two", "acme/early")
 }
+
+// TestPendingOfTwo: a stranger who has bound a pipeline before its owner gets nothing of what it publishes.
+func TestPendingOfTwo(t *testing.T) {
+	w := withRuns(t, runs{"one": release})
+	ctx := t.Context()
+	ada, eve := w.caller("ada"), w.caller("eve")
+	w.bind(eve, "fresh/base", theBinding())
+	w.now = noon.Add(time.Second)
+	w.bind(ada, "fresh/base", theBinding())
+	_, _, err := w.Trust(ctx, client.Exchange{Bundle: "fresh/base", Token: "one"})
+	wants(t, err, fault.Conflict, "\"eve\" and \"ada\" have both bound this pipeline")
+	w.claim(ada, "fresh")
+	if run := w.run("one", "fresh/base"); run.Account != "ada" {
+		t.Errorf("it publishes for %q", run.Account)
+	}
+}

@@ -299,19 +299,40 @@ func (r *Registry) Trust(ctx context.Context, e client.Exchange) (secret string,
 	if portable.CheckID(e.Bundle) != nil {
 		return "", nil, unbound(e.Bundle, run)
 	}
+	var claims string // the account for which the namespace is claimed; "" if it is claimed already
+	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
+		found, err := r.bound(in, e.Bundle, run)
+		if claims = ""; err == nil && found.claims {
+			claims = found.By
+		}
+		return err
+	}); err != nil {
+		return "", nil, err
+	}
+	if claims != "" {
+		if err := r.prove(ctx, claims, SpaceOf(e.Bundle)); err != nil {
+			return "", nil, err
+		}
+	}
 	secret = newSecret(secretPrefix)
 	err = r.change(ctx, func(in rows.Writer) error {
 		now := r.now()
 		if err := r.use(in, run); err != nil {
 			return err
 		}
-		binding, err := r.bound(ctx, in, e.Bundle, run)
+		found, err := r.bound(in, e.Bundle, run)
 		if err != nil {
 			return err
 		}
-		made = &Token{ID: cas.Sum([]byte(secret)).Short(), Account: binding.By, Label: binding.Repository,
+		if found.claims && found.By != claims {
+			return fault.New(fault.Busy, "the publishers of %q have changed meanwhile: ask again", e.Bundle)
+		}
+		if err := r.take(ctx, in, found); err != nil {
+			return err
+		}
+		made = &Token{ID: cas.Sum([]byte(secret)).Short(), Account: found.By, Label: found.Repository,
 			Scopes: []Scope{ScopePublish, ScopeStage}, Names: []string{e.Bundle}, Created: now,
-			Expires: now.Add(runTime), Binding: binding.ID}
+			Expires: now.Add(runTime), Binding: found.ID}
 		return put(in, rowOf(secret), made)
 	})
 	return secret, made, err
@@ -349,10 +370,16 @@ func (r *Registry) use(in rows.Writer, run *pipeline.Run) error {
 	return put(in, row, mark{run.Expires.Add(time.Hour)})
 }
 
-// bound returns the binding that lets a run publish a bundle. One that was waiting for its first version is claimed
-// now, as its maker would.
-func (r *Registry) bound(ctx context.Context, in rows.Writer, bundle string, run *pipeline.Run) (*client.Binding,
-	error) {
+// A match is the binding that lets a run publish a bundle.
+type match struct {
+	*client.Binding
+	waits  bool // for the first version of its bundle
+	claims bool // no one owns the namespace: it is claimed for who has made the binding
+}
+
+// bound returns the binding that lets a run publish a bundle. Where no one owns the namespace, bindings of two
+// accounts for one pipeline are refused: the account that came first would own what the other's pipeline publishes.
+func (r *Registry) bound(in rows.Reader, bundle string, run *pipeline.Run) (found *match, err error) {
 	all, err := bindings(in, bundle)
 	if err != nil {
 		return nil, err
@@ -377,16 +404,29 @@ func (r *Registry) bound(ctx context.Context, in rows.Writer, bundle string, run
 		if account == nil || account.Disabled || space != nil && !space.owns(b.By) {
 			continue // it has ended with the ownership of who made it
 		}
-		if space == nil {
-			err = r.claimFor(ctx, in, b)
+		if found == nil {
+			found = &match{b, pending, space == nil}
+		} else if found.claims && found.By != b.By {
+			return nil, fault.New(fault.Conflict, "the accounts %q and %q have both bound this pipeline to %q",
+				found.By, b.By, bundle).On("bundle", bundle).Try("rye owner claim " + fault.Quote(SpaceOf(bundle)))
 		}
-		if err == nil && b.Pending != nil && !pending {
-			b.Pending = nil
-			err = put(in, publisherRow(b), b)
-		}
-		return b, err
 	}
-	return nil, unbound(bundle, run)
+	if found == nil {
+		return nil, unbound(bundle, run)
+	}
+	return found, nil
+}
+
+// take claims the namespace for who has made a binding, as they would, or ends the binding's waiting.
+func (r *Registry) take(ctx context.Context, in rows.Writer, m *match) error {
+	switch {
+	case m.claims:
+		return r.claimFor(ctx, in, m.Binding)
+	case m.Pending != nil && !m.waits:
+		m.Pending = nil
+		return put(in, publisherRow(m.Binding), m.Binding)
+	}
+	return nil
 }
 
 // claimFor claims the namespace of a bundle for who has bound it.
