@@ -296,8 +296,15 @@ func TestHidden(t *testing.T) {
 	if all, err := w.AllStaged(ctx, by["grace"]); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
-	reader := w.caller("grace", registry.ScopeRead)
-	wants(t, w.Reject(ctx, reader, s.ID), fault.Denied, "no scope publish")
+	for _, account := range []string{"grace", "ada"} { // who staged it among them
+		reader := w.caller(account, registry.ScopeRead)
+		wants(t, w.Reject(ctx, reader, s.ID), fault.Denied, "no scope publish")
+	}
+	wants(t, w.Reject(ctx, w.caller("grace", registry.ScopeStage), s.ID), fault.Denied, "no scope publish")
+	mine := w.caller("ada", registry.ScopeStage)
+	if err := w.Reject(ctx, mine, w.stage(mine, "", pack{id: "acme/x", version: "1.0.0"}).ID); err != nil {
+		t.Error(err)
+	}
 	if err := w.Reject(ctx, by["grace"], s.ID); err != nil {
 		t.Error(err)
 	}
