@@ -120,3 +120,26 @@ func TestPendingOfTwo(t *testing.T) {
 		t.Errorf("it publishes for %q", run.Account)
 	}
 }
+
+// TestResetStaged: what a thief of an account has staged or approved ends with its reset.
+func TestResetStaged(t *testing.T) {
+	w, by := council(t, 2, "ada", "grace", "alan", "joan")
+	ctx := t.Context()
+	approved := w.stage(by["ada"], "", pack{id: "acme/base", version: "1.0.0"})
+	w.approve(by["grace"], approved)
+	staged := w.stage(by["grace"], "", pack{id: "acme/other", version: "1.0.0"})
+	if _, err := w.Reset(ctx, "grace"); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.approve(by["alan"], approved); s.Done || len(s.Approvals) != 1 {
+		t.Errorf("the approval of an account counts after its reset: %+v", s)
+	}
+	_, err := w.Approve(ctx, by["alan"], staged.ID, staged.Digest)
+	wants(t, err, fault.NotFound, "is staged")
+	if all := w.staged(); len(all) != 1 {
+		t.Errorf("there wait %v", all)
+	}
+	if s := w.approve(by["joan"], approved); !s.Done {
+		t.Errorf("%+v", s)
+	}
+}

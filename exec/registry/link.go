@@ -63,12 +63,13 @@ func (r *Registry) Invite(ctx context.Context, name string) (l *Link, err error)
 	})
 }
 
-// Reset removes all passkeys, sessions, links, tokens and bindings of an account, and makes a link for a new passkey.
-// It is the only way back for who has lost the passkeys of an account.
+// Reset removes all passkeys, sessions, links, tokens and bindings of an account, what it has staged and its
+// approvals, and makes a link for a new passkey. It is the only way back for who has lost the passkeys of an account.
 func (r *Registry) Reset(ctx context.Context, name string) (l *Link, err error) {
 	if r.site == nil {
 		return nil, r.noSite
 	}
+	var ended []*Staged
 	if err := r.o.Rows.Update(ctx, func(in rows.Writer) error {
 		if _, err := active(in, name); err != nil {
 			return err
@@ -76,8 +77,11 @@ func (r *Registry) Reset(ctx context.Context, name string) (l *Link, err error) 
 		if err := removeRows(in, "passkey/", func(k *Passkey) bool { return k.Account == name }); err != nil {
 			return err
 		}
-		// A thief of the account may have bound a pipeline of their own.
+		// A thief of the account may have bound a pipeline of their own, staged something, or approved it.
 		if err := r.endBindings(ctx, in, name, name, ""); err != nil {
+			return err
+		}
+		if ended, err = endStaged(in, name); err != nil {
 			return err
 		}
 		if err := removeAccess(in, name); err != nil {
@@ -92,8 +96,10 @@ func (r *Registry) Reset(ctx context.Context, name string) (l *Link, err error) 
 		return nil, err
 	}
 	// What the log's files don't show yet, they show after the next change.
-	if err := r.Flush(ctx); err != nil {
-		r.o.Warn(err)
+	for _, err := range []error{r.Flush(ctx), r.forget(ctx, ended...)} {
+		if err != nil {
+			r.o.Warn(err)
+		}
 	}
 	return l, nil
 }

@@ -522,6 +522,34 @@ func (r *Registry) Reject(ctx context.Context, by *Caller, id string) error {
 	return r.forget(ctx, staged)
 }
 
+// endStaged ends what an account has staged, and takes its approvals back.
+func endStaged(in rows.Writer, account string) (ended []*Staged, err error) {
+	var changed []*Staged
+	if err := each(in, "staged/", func(_ string, s *Staged) (bool, error) {
+		left := slices.DeleteFunc(slices.Clone(s.Approvals), func(a Approval) bool { return a.Account == account })
+		switch {
+		case s.Done: // it stays as it was
+		case s.By == account:
+			ended = append(ended, s)
+		case len(left) < len(s.Approvals):
+			s.Approvals = left
+			changed = append(changed, s)
+		}
+		return true, nil
+	}); err != nil {
+		return nil, err
+	}
+	for _, s := range ended {
+		in.Delete("staged/" + s.ID)
+	}
+	for _, s := range changed {
+		if err := put(in, "staged/"+s.ID, s); err != nil {
+			return nil, err
+		}
+	}
+	return ended, nil
+}
+
 // sweep removes what has waited too long.
 func (r *Registry) sweep(ctx context.Context) error {
 	var ended []*Staged
