@@ -212,12 +212,39 @@ func (r *Registry) addToken(in rows.Writer, t Token) (secret string, made *Token
 	if _, err := active(in, t.Account); err != nil {
 		return "", nil, err
 	}
+	if err := r.fewTokens(in, t.Account); err != nil {
+		return "", nil, err
+	}
 	secret = newSecret(secretPrefix)
 	t.ID, t.Created = cas.Sum([]byte(secret)).Short(), now
 	if err := r.note(in, Event{What: TokenAdded, Account: t.Account, Token: t.ID, Detail: t.Label}); err != nil {
 		return "", nil, err
 	}
 	return secret, &t, put(in, rowOf(secret), &t)
+}
+
+// maxTokens is how many tokens an account has at most, those of its pipelines' runs among them.
+const maxTokens = 1000
+
+// fewTokens removes tokens that have expired, and refuses an account that has too many.
+func (r *Registry) fewTokens(in rows.Writer, account string) error {
+	if err := r.expire(in, "token/"); err != nil {
+		return err
+	}
+	n := 0
+	if err := each(in, "token/", func(_ string, t *Token) (bool, error) {
+		if t.Account == account {
+			n++
+		}
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	if n >= maxTokens {
+		return fault.New(fault.Limit, "the account %q has %d tokens: remove some", account, n).
+			Try("rye registry token list")
+	}
+	return nil
 }
 
 // MakeToken makes a token of the caller's account by one of its tokens. Only a token that a person has confirmed with

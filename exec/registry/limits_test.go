@@ -179,3 +179,38 @@ func TestVersionsADay(t *testing.T) {
 	w.now = noon.Add(24 * time.Hour)
 	w.approve(ada, larger)
 }
+
+// TestManyTokens: tokens that have expired take no space, and an account has a limited number of others.
+func TestManyTokens(t *testing.T) {
+	w := withRuns(t, runs{"one": release, "two": release})
+	ctx := t.Context()
+	ada := w.caller("ada")
+	w.claim(ada, "acme")
+	w.bind(ada, "acme/base", theBinding())
+	run := w.run("one", "acme/base")
+	w.now = noon.Add(16 * time.Minute)
+	w.run("two", "acme/base")
+	all, err := w.Tokens(ctx, "ada")
+	for _, token := range all {
+		if err != nil || len(all) != 2 || token.ID == run.Token.ID {
+			t.Errorf("%+v of %d, %v", token, len(all), err)
+		}
+	}
+	if err := w.o.Rows.Update(ctx, func(in rows.Writer) error {
+		for i := range 998 {
+			in.Put(fmt.Sprintf("token/%064x", i), []byte(`{"id":"x","account":"ada","label":"x","scopes":["read"],`+
+				`"expires":"2026-12-01T00:00:00Z"}`))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	token := registry.Token{Account: "ada", Label: "more", Scopes: registry.Scopes}
+	_, _, err = w.AddToken(ctx, token)
+	wants(t, err, fault.Limit, `the account "ada" has 1000 tokens`)
+	w.caller("eve")
+	w.now = noon.AddDate(0, 1, 0)
+	if _, _, err := w.AddToken(ctx, token); err != nil {
+		t.Error(err)
+	}
+}

@@ -330,6 +330,9 @@ func (r *Registry) Trust(ctx context.Context, e client.Exchange) (secret string,
 		if err := r.take(ctx, in, found); err != nil {
 			return err
 		}
+		if err := r.fewTokens(in, found.By); err != nil {
+			return err
+		}
 		made = &Token{ID: cas.Sum([]byte(secret)).Short(), Account: found.By, Label: found.Repository,
 			Scopes: []Scope{ScopePublish, ScopeStage}, Names: []string{e.Bundle}, Created: now,
 			Expires: now.Add(runTime), Binding: found.ID}
