@@ -241,6 +241,10 @@ func gitHub(text []byte) (*Run, error) {
 	if err := noRequest(c.Event, "pull_request", "pull_request_target"); err != nil {
 		return nil, err
 	}
+	// Other events have requests' refs, too, such as that of a review.
+	if !strings.HasPrefix(c.Ref, "refs/heads/") && !strings.HasPrefix(c.Ref, "refs/tags/") {
+		return nil, fault.New(fault.Validation, "its ref is neither a branch nor a tag")
+	}
 	owner, name, _ := strings.Cut(c.Repository, "/")
 	if rest, ok := strings.CutPrefix(c.Sub, "repo:"); ok {
 		old, fixed := c.Repository+":", owner+"@"+c.OwnerID+"/"+name+"@"+c.RepositoryID+":"
