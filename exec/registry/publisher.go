@@ -235,6 +235,10 @@ func checkBinding(b *client.Binding) error {
 			Because("otherwise anyone who may push a branch to the repository would publish")
 	}
 	star := strings.IndexByte(b.Ref, '*')
+	if b.Ref == "refs/heads/*" {
+		return fault.New(fault.Validation, "%q is every branch: expected one, or several such as refs/heads/release/*",
+			b.Ref)
+	}
 	if b.Ref != "" && (!strings.HasPrefix(b.Ref, "refs/heads/") && !strings.HasPrefix(b.Ref, "refs/tags/") ||
 		star >= 0 && star != len(b.Ref)-1) {
 		return fault.New(fault.Validation, "%q is not a ref: expected one such as refs/heads/main or refs/tags/v*",

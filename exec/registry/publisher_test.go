@@ -335,6 +335,7 @@ func TestBindingChecks(t *testing.T) {
 		"neither":               func(b *client.Binding) { b.Environment = "" },
 		"both":                  func(b *client.Binding) { b.Ref = "refs/heads/main" },
 		"any ref":               func(b *client.Binding) { b.Environment, b.Ref = "", "*" },
+		"any branch":            func(b *client.Binding) { b.Environment, b.Ref = "", "refs/heads/*" },
 		"a ref of pull request": func(b *client.Binding) { b.Environment, b.Ref = "", "refs/pull/1/merge" },
 		"a star in the middle":  func(b *client.Binding) { b.Environment, b.Ref = "", "refs/heads/*/x" },
 		"an environment":        func(b *client.Binding) { b.Environment = "a\x00" },
