@@ -59,11 +59,12 @@ func (d *data) Close() error { return d.rows.Close() }
 
 // A config is the content of config.json. The first start writes its name.
 type config struct {
-	Name    string            `json:"name"`
-	URL     string            `json:"url,omitempty"` // of the pages
-	Signup  registry.Signup   `json:"signup,omitempty"`
-	Issuers []pipeline.Issuer `json:"issuers,omitempty"` // whose tokens let pipelines publish
-	Inside  []string          `json:"inside,omitempty"`  // further private hosts that the server may connect to
+	Name     string            `json:"name"`
+	URL      string            `json:"url,omitempty"` // of the pages
+	Signup   registry.Signup   `json:"signup,omitempty"`
+	Issuers  []pipeline.Issuer `json:"issuers,omitempty"`  // whose tokens let pipelines publish
+	Inside   []string          `json:"inside,omitempty"`   // further private hosts that the server may connect to
+	Reserved []string          `json:"reserved,omitempty"` // namespaces that can't be claimed, beside rye's own
 }
 
 // The files of the data directory that aren't in the stores.
@@ -90,7 +91,7 @@ func (f *dataFlags) open(ctx context.Context, app *cli.App) (*data, error) {
 		return nil, err
 	}
 	options.Name, options.Metrics = config.Name, registry.NewMetrics()
-	options.URL, options.Signup = config.URL, config.Signup
+	options.URL, options.Signup, options.Reserved = config.URL, config.Signup, config.Reserved
 	d.metrics = options.Metrics
 	for _, k := range []struct {
 		name string
