@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/web"
 )
 
@@ -326,15 +328,31 @@ func (s *Session) refusal(status int, o *fault.Object) error {
 	}
 	for line := range strings.SplitSeq(o.Suggestion, "\n") {
 		switch {
+		case len(f.Hint) == fault.MaxLines || !harmless(line):
 		case line == "rye login":
 			f.Try(line + " " + fault.Quote(s.URL))
 		case strings.HasPrefix(line, "rye docs "):
-			f.Try(fault.Clip(line, 100))
-		case strings.HasPrefix(line, "rye "):
-			f.Try(fault.Clip(line, 300) + " --registry " + fault.Quote(s.URL))
+			f.Try(line)
+		case startsWithAny(line, suggested):
+			f.Try(line + " --registry " + fault.Quote(s.URL))
 		}
 	}
 	return f
+}
+
+// suggested begin the commands that a registry may suggest: they ask or change the registry itself. Hints are there to
+// be pasted, so a registry must suggest no one to trust, and nothing to run.
+var suggested = []string{"rye info ", "rye owner ", "rye publish ", "rye registry token ", "rye release ",
+	"rye yank "}
+
+func startsWithAny(text string, starts []string) bool {
+	return slices.ContainsFunc(starts, func(start string) bool { return strings.HasPrefix(text, start) })
+}
+
+// harmless reports whether a shell takes a line as one command with just these words. There is no ":" in them, so they
+// name no other registry.
+func harmless(line string) bool {
+	return portable.Spelled(line, portable.Letters+portable.Digits, " -_./@+", 300)
 }
 
 func answerOf[T any](data json.RawMessage, err error) (*T, error) {
