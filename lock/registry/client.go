@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -126,13 +127,13 @@ const checkpointFile = LogDir + "/" + tlog.CheckpointFile
 const (
 	keyName        = "log-key"
 	checkpointName = "log-checkpoint" // at the times of this user's clock
-	witnessedName  = "log-witnessed"  // at those of witnesses'
+	witnessedNames = "log-witnessed:" // of each witness, at its times: witnessName
 )
 
 // View reads the newest checkpoint of the log. It must be signed by the log's key and cosigned as the policies say,
 // and continue the last one that was remembered, and that of proofs that were taken.
 func (c *Client) View(ctx context.Context) (*View, error) {
-	if err := c.sameKey(ctx); err != nil {
+	if err := sameKey(ctx, c.Journal, c.At.Log, c.Now()); err != nil {
 		return nil, err
 	}
 	var checkpoint *tlog.Checkpoint
@@ -144,27 +145,29 @@ func (c *Client) View(ctx context.Context) (*View, error) {
 		return nil, err
 	}
 	view := &View{Tree: tlog.NewTree(checkpoint, logFiles{c}), read: read}
-	if view.known, err = c.last(checkpointName); err != nil {
-		return nil, err
-	}
-	proven, err := c.last(witnessedName)
+	all, err := c.Journal.Seen()
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []*rollback.Step{view.known, proven} {
-		if step == nil {
+	for i := range all {
+		step := &all[i]
+		mine := step.Name == checkpointName
+		if step.Source != c.At.Log.Name || !step.ByName || !mine && !strings.HasPrefix(step.Name, witnessedNames) {
 			continue
 		}
 		size, err := strconv.ParseInt(step.Position, 10, 64)
 		if err != nil {
 			return nil, err
 		}
-		if step == proven && size > view.Size {
+		if !mine && size > view.Size {
 			continue // a proof can be newer than a copy of the registry
 		}
 		// A root is 32 bytes, as a digest is: so the journal remembers it as the id of the size.
 		if err := view.Extends(ctx, &tlog.Checkpoint{Size: size, Root: tlog.Hash(step.ID)}); err != nil {
 			return nil, c.about(err)
+		}
+		if mine {
+			view.known = step
 		}
 	}
 	return view, nil
@@ -178,7 +181,7 @@ func (c *Client) remember(ctx context.Context, view *View) error {
 	if err != nil {
 		return c.about(err)
 	}
-	if err := witnessed(ctx, c.Journal, view.Checkpoint); err != nil {
+	if err := witnessed(ctx, c.Journal, view.Checkpoint, c.Policies); err != nil {
 		return c.about(err)
 	}
 	return c.keep(ctx, checkpointFile, view.read)
@@ -194,21 +197,6 @@ func (c *Client) about(err error) error {
 		f.Try("rye docs registry-trust")
 	}
 	return f
-}
-
-// sameKey refuses another key for a log that was seen with one.
-func (c *Client) sameKey(ctx context.Context) error {
-	err := c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: keyName, Position: "1",
-		ID: keyID(c.At.Log), At: c.Now()})
-	if _, other := errors.AsType[*rollback.Error](err); other {
-		return otherKey(c.At.Log, err)
-	}
-	return err
-}
-
-// last returns the journal's entry of the last checkpoint under a name.
-func (c *Client) last(name string) (*rollback.Step, error) {
-	return c.seen(func(s *rollback.Step) bool { return s.Name == name && s.ByName })
 }
 
 // seen returns the journal's first entry about the log for which what holds; nil if there is none.

@@ -3,7 +3,9 @@ package registry
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -23,6 +25,7 @@ type Logs struct {
 	Registries []project.Registry
 	Policies   []*tlog.Policy // of witnesses; each must be satisfied. Their logs are known, too.
 	Journal    *rollback.Journal
+	Now        func() time.Time // when Take meets a log
 }
 
 // A Proven is what a proof shows: that a log has a version, since when, and by which account.
@@ -143,13 +146,21 @@ func (l *Logs) remembered(log tlog.Key, leaf int64, entry *tlog.Entry, checkpoin
 	if err != nil {
 		return err
 	}
+	timed := []string{checkpointName}
+	for _, w := range witnessKeys(l.Policies) {
+		timed = append(timed, witnessName(w))
+	}
 	for i := range seen {
 		step := &seen[i]
 		if step.Source == log.Name && step.Name == keyName && step.ID != keyID(log) {
 			return otherKey(log, nil)
 		}
-		who, ofSize := map[string]string{checkpointName: "this user", witnessedName: "a witness"}[step.Name]
-		if step.Source != log.Name || !ofSize || !step.ByName {
+		who := "a witness"
+		if step.Name == checkpointName {
+			who = "this user"
+		}
+		if step.Source != log.Name || !step.ByName ||
+			step.Name != checkpointName && !strings.HasPrefix(step.Name, witnessedNames) {
 			continue
 		}
 		size, err := strconv.ParseInt(step.Position, 10, 64)
@@ -159,7 +170,8 @@ func (l *Logs) remembered(log tlog.Key, leaf int64, entry *tlog.Entry, checkpoin
 		if size == checkpoint.Size && step.ID != cas.Digest(checkpoint.Root) {
 			return rewritten(checkpoint)
 		}
-		if tooEarly(leaf, entry, size, step.At) {
+		// The log has signed the root in any case. The time is that of a witness, which must be believed here.
+		if slices.Contains(timed, step.Name) && tooEarly(leaf, entry, size, step.At) {
 			return fault.New(fault.Integrity, "entry %d of the log %q says that it was made at %s, and %s saw the "+
 				"log without it at %s", leaf, log.Name, entry.Time.Format(time.RFC3339), who,
 				step.At.UTC().Format(time.RFC3339)).On("reason", "time").On("log", log.Name).On("leaf", leaf).
@@ -169,11 +181,11 @@ func (l *Logs) remembered(log tlog.Key, leaf int64, entry *tlog.Entry, checkpoin
 	return nil
 }
 
-// Take is Check for a proof that is kept from now on. Its checkpoint is remembered with the time at which a witness
-// signed it: that doesn't depend on the clock of a machine which never asks the registry.
+// Take is Check for a proof that is kept from now on. It remembers the key of the log, and the checkpoint with the
+// times at which witnesses signed it: these don't depend on the clock of a machine which never asks the registry.
 func (l *Logs) Take(ctx context.Context, proof *tlog.Proof, of tlog.Release) error {
 	_, known, err := l.Check(ctx, proof, of)
-	if err != nil || !known {
+	if err != nil || !known || l.Journal == nil {
 		return err
 	}
 	log, _, err := l.Key(proof.Origin(), of.Bundle)
@@ -184,23 +196,49 @@ func (l *Logs) Take(ctx context.Context, proof *tlog.Proof, of tlog.Release) err
 	if err != nil {
 		return err
 	}
-	return witnessed(ctx, l.Journal, checkpoint)
+	if err := sameKey(ctx, l.Journal, log, l.Now()); err != nil {
+		return err
+	}
+	return witnessed(ctx, l.Journal, checkpoint, l.Policies)
 }
 
-// witnessed remembers when a witness has signed a checkpoint, unless a larger one is remembered.
-func witnessed(ctx context.Context, journal *rollback.Journal, c *tlog.Checkpoint) error {
-	at := c.FirstSeen()
-	if journal == nil || at.IsZero() {
-		return nil
-	}
-	step := rollback.Step{Source: c.Origin, Name: witnessedName, Position: strconv.FormatInt(c.Size, 10),
-		ID: cas.Digest(c.Root), ByName: true, At: at}
-	err := journal.Record(ctx, step)
-	if older, ok := errors.AsType[*rollback.Error](err); ok && older.Reason() == rollback.Older {
-		return nil
+// sameKey remembers the key of a log, or refuses another one than before.
+func sameKey(ctx context.Context, journal *rollback.Journal, log tlog.Key, now time.Time) error {
+	err := journal.Record(ctx, rollback.Step{Source: log.Name, Name: keyName, Position: "1", ID: keyID(log), At: now})
+	if _, other := errors.AsType[*rollback.Error](err); other {
+		return otherKey(log, err)
 	}
 	return err
 }
+
+// witnessed remembers when each witness has signed a checkpoint, unless a larger one that it signed is remembered. The
+// times of different witnesses stay apart: a project may name a witness that lies, and all projects of a user share
+// the memory.
+func witnessed(ctx context.Context, journal *rollback.Journal, c *tlog.Checkpoint, policies []*tlog.Policy) error {
+	for _, w := range witnessKeys(policies) {
+		at, signed := c.CosignedAt(w)
+		if !signed {
+			continue
+		}
+		err := journal.Record(ctx, rollback.Step{Source: c.Origin, Name: witnessName(w),
+			Position: strconv.FormatInt(c.Size, 10), ID: cas.Digest(c.Root), ByName: true, At: at})
+		older, ok := errors.AsType[*rollback.Error](err)
+		if err != nil && !(ok && older.Reason() == rollback.Older) {
+			return err
+		}
+	}
+	return nil
+}
+
+func witnessKeys(policies []*tlog.Policy) (keys []tlog.Key) {
+	for _, p := range policies {
+		keys = append(keys, p.Keys()...)
+	}
+	return keys
+}
+
+// witnessName returns under which name the journal has what a witness signed.
+func witnessName(w tlog.Key) string { return witnessedNames + hex(keyID(w)) }
 
 // grace is how much earlier than the log was seen without it an entry may claim to be: clocks differ, and an entry is
 // dated before it is in the log.

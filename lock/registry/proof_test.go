@@ -210,7 +210,7 @@ func TestProofMemory(t *testing.T) {
 	airgapped := newPerson(t)
 	policies := []*tlog.Policy{quorum(t, "w")}
 	mine := []project.Registry{registryOf(t, url, s.log, "acme/**")}
-	taking := registry.Logs{Registries: mine, Policies: policies, Journal: airgapped.journal}
+	taking := registry.Logs{Registries: mine, Policies: policies, Journal: airgapped.journal, Now: clock}
 	first := registry.LogEntry(&s.entries[0]).Release
 	wants(t, taking.Take(t.Context(), s.prove(0, noon.Add(time.Hour)), first), "", "")
 	wants(t, taking.Take(t.Context(), s.prove(0, time.Time{}), first), fault.BelowThreshold, "too few")
@@ -242,7 +242,7 @@ func TestProofMemory(t *testing.T) {
 	// Up to 10 minutes are the difference of clocks.
 	late := s.publish("1.2.0", noon.Add(50*time.Minute))
 	s.show()
-	logs := &registry.Logs{Registries: mine, Policies: policies, Journal: airgapped.journal}
+	logs := &registry.Logs{Registries: mine, Policies: policies, Journal: airgapped.journal, Now: clock}
 	_, _, err := logs.Check(t.Context(), s.prove(2, noon.Add(5*time.Hour)), registry.LogEntry(late).Release)
 	wants(t, err, "", "")
 
@@ -270,7 +270,7 @@ func TestProofMemory(t *testing.T) {
 	split.show()
 	forged := split.prove(0, noon.Add(time.Hour))
 	another := newPerson(t)
-	unsure := &registry.Logs{Registries: mine, Policies: policies, Journal: another.journal}
+	unsure := &registry.Logs{Registries: mine, Policies: policies, Journal: another.journal, Now: clock}
 	wants(t, unsure.Take(t.Context(), forged, registry.LogEntry(other).Release), "", "")
 	genuine := newSite(t)
 	genuine.publish("1.0.0", noon)

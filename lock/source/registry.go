@@ -317,7 +317,8 @@ func (c *carrier) keepProof(ctx context.Context, url string) error {
 }
 
 func (s *Sources) logs() *registry.Logs {
-	return &registry.Logs{Registries: s.o.Registries, Policies: s.o.Witnesses, Journal: s.o.Journal}
+	return &registry.Logs{Registries: s.o.Registries, Policies: s.o.Witnesses, Journal: s.o.Journal,
+		Now: s.o.Now}
 }
 
 // proven returns the index entry of a version, after the registry's log has shown that it has it.

@@ -49,7 +49,7 @@ func (l *Lock) Logs() (*registry.Logs, error) { return l.logs(l.Yaml.Registries,
 
 func (w *Workspace) logs(from []ryeyaml.Registry, dotAI string) (*registry.Logs, error) {
 	policies, err := w.witnesses(dotAI)
-	return &registry.Logs{Registries: from, Policies: policies, Journal: w.Journal()}, err
+	return &registry.Logs{Registries: from, Policies: policies, Journal: w.Journal(), Now: w.Now}, err
 }
 
 // Proof checks the proof of a verified bundle: that of the file beside its archive, or else a kept one. A proof that

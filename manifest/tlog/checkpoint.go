@@ -152,13 +152,3 @@ func (c *Checkpoint) CosignedAt(witness Key) (time.Time, bool) {
 
 // Cosigned returns how many of the witnesses given to Open have signed the checkpoint.
 func (c *Checkpoint) Cosigned() int { return len(c.times) }
-
-// FirstSeen returns the earliest time at which a witness has signed the checkpoint, or zero.
-func (c *Checkpoint) FirstSeen() (earliest time.Time) {
-	for _, at := range c.times {
-		if earliest.IsZero() || at.Before(earliest) {
-			earliest = at
-		}
-	}
-	return earliest
-}

@@ -66,8 +66,10 @@ func TestProofGolden(t *testing.T) {
 	if _, c, err := read.Verify(h.log, policy, policy, nil); err != nil || c.Cosigned() != 1 {
 		t.Errorf("the same witness in two policies: %v", err)
 	}
-	if _, c, err := read.Verify(h.log, policy, nil); err != nil || !c.FirstSeen().Equal(at) {
+	if _, c, err := read.Verify(h.log, policy, nil); err != nil {
 		t.Errorf("with its witness: %v", err)
+	} else if signed, ok := c.CosignedAt(w1); !ok || !signed.Equal(at) {
+		t.Errorf("signed at %s", signed)
 	}
 	other, err := tlog.ParsePolicy([]byte("witness w " +
 		witnessKey(t, "w2", keytest.Seeded(8)).String() + "\nquorum w\n"))
