@@ -17,6 +17,9 @@ import (
 // MaxCheckpoint is the most bytes of a checkpoint with its signatures.
 const MaxCheckpoint = 64 << 10
 
+// maxSize is the most entries of a log. x/mod's tlog never returns for a tree of 2^62 entries.
+const maxSize = 1 << 60
+
 // A Hash is a SHA-256 hash of the tree.
 type Hash = merkle.Hash
 
@@ -97,7 +100,7 @@ func parseBody(body string) (*Checkpoint, error) {
 	}
 	c := &Checkpoint{Origin: lines[0], Body: body}
 	var err error
-	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil || c.Size < 0 ||
+	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil || c.Size < 0 || c.Size > maxSize ||
 		strconv.FormatInt(c.Size, 10) != lines[1] {
 		return nil, errors.New("the second line is not a size")
 	}
