@@ -127,6 +127,7 @@ const checkpointFile = LogDir + "/" + tlog.CheckpointFile
 const (
 	keyName        = "log-key"
 	checkpointName = "log-checkpoint" // at the times of this user's clock
+	sightName      = "log-sight"      // when that checkpoint was seen last, in seconds
 	witnessedNames = "log-witnessed:" // of each witness, at its times: witnessName
 )
 
@@ -170,7 +171,35 @@ func (c *Client) View(ctx context.Context) (*View, error) {
 			view.known = step
 		}
 	}
+	lastSight(all, view.known)
 	return view, nil
+}
+
+// lastSight gives a remembered checkpoint the time at which this user saw it last. Its own time is that of the first.
+func lastSight(seen []rollback.Step, checkpoint *rollback.Step) {
+	if checkpoint == nil || checkpoint.Name != checkpointName {
+		return
+	}
+	for _, step := range seen {
+		if step.Source == checkpoint.Source && step.Name == sightName && step.ID == checkpoint.ID &&
+			step.At.After(checkpoint.At) {
+			checkpoint.At = step.At
+		}
+	}
+}
+
+// seeAgain remembers that a checkpoint is still the newest one. Not more often than it matters.
+func (c *Client) seeAgain(ctx context.Context, known *rollback.Step, root cas.Digest) error {
+	now := c.Now()
+	if known == nil || known.ID != root || now.Sub(known.At) <= grace {
+		return nil
+	}
+	err := c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: sightName,
+		Position: strconv.FormatInt(now.Unix(), 10), ID: root, ByName: true, At: now})
+	if _, later := errors.AsType[*rollback.Error](err); later {
+		return nil // another process has seen it since
+	}
+	return err
 }
 
 // remember makes a checkpoint the last one that was seen. A version whose time was refused must not be remembered with
@@ -179,6 +208,9 @@ func (c *Client) remember(ctx context.Context, view *View) error {
 	err := c.Journal.Record(ctx, rollback.Step{Source: c.At.Log.Name, Name: checkpointName,
 		Position: strconv.FormatInt(view.Size, 10), ID: cas.Digest(view.Root), ByName: true, At: c.Now()})
 	if err != nil {
+		return c.about(err)
+	}
+	if err := c.seeAgain(ctx, view.known, cas.Digest(view.Root)); err != nil {
 		return c.about(err)
 	}
 	if err := witnessed(ctx, c.Journal, view.Checkpoint, c.Policies); err != nil {

@@ -167,6 +167,7 @@ func (l *Logs) remembered(log tlog.Key, leaf int64, entry *tlog.Entry, checkpoin
 		if err != nil {
 			return err
 		}
+		lastSight(seen, step)
 		if size == checkpoint.Size && step.ID != cas.Digest(checkpoint.Root) {
 			return rewritten(checkpoint)
 		}

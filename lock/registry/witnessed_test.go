@@ -94,3 +94,28 @@ func TestProofsOfTwoKeys(t *testing.T) {
 }
 
 func clock() time.Time { return noon.Add(time.Hour) }
+
+// TestSeenAgain: an entry that claims to be older than the last time at which a user saw the log without it is
+// refused, also if the log had that size for long.
+func TestSeenAgain(t *testing.T) {
+	for _, online := range []bool{true, false} {
+		s, p := newSite(t), newPerson(t)
+		s.publish("1.0.0", noon)
+		s.show()
+		for _, hours := range []int{1, 9, 5} { // a clock that goes back once
+			p.now = noon.Add(time.Duration(hours) * time.Hour)
+			wants(t, p.take(t, s, "1.0.0"), "", "")
+		}
+		p.now = noon.Add(10 * time.Hour)
+		backdated := s.publish("1.1.0", noon.Add(2*time.Hour))
+		s.show()
+		if online {
+			wants(t, p.take(t, s, "1.1.0"), fault.Integrity, "the log didn't have it at 2026-11-20T21:00:00Z")
+			continue
+		}
+		logs := &registry.Logs{Registries: []project.Registry{registryOf(t, url, s.log, "acme/**")},
+			Journal: p.journal}
+		_, _, err := logs.Check(t.Context(), s.prove(1, time.Time{}), registry.LogEntry(backdated).Release)
+		wants(t, err, fault.Integrity, "this user saw the log without it at 2026-11-20T21:00:00Z")
+	}
+}
