@@ -68,6 +68,18 @@ func (c *Caller) Name() string { return c.Account }
 
 // may returns why the caller may not use a scope for a name.
 func (c *Caller) may(scope Scope, name string) error {
+	if err := c.has(scope); err != nil {
+		return err
+	}
+	if !c.mayName(scope, name) {
+		return fault.New(fault.Denied, "the token %q is not for %q", c.Token.Label, name).On("names", c.Token.Names).
+			Because("the registry's host makes tokens: ryed registry token add")
+	}
+	return nil
+}
+
+// has returns why the caller may not use a scope for any name.
+func (c *Caller) has(scope Scope) error {
 	switch {
 	case c == nil:
 		return fault.New(fault.AuthRequired, "this needs a token with the scope %s", scope).On("scope", string(scope)).
@@ -75,10 +87,6 @@ func (c *Caller) may(scope Scope, name string) error {
 	case !slices.Contains(c.Token.Scopes, scope):
 		return fault.New(fault.Denied, "the token %q has no scope %s", c.Token.Label, scope).
 			On("scope", string(scope)).
-			Because("the registry's host makes tokens: ryed registry token add")
-	}
-	if !c.mayName(scope, name) {
-		return fault.New(fault.Denied, "the token %q is not for %q", c.Token.Label, name).On("names", c.Token.Names).
 			Because("the registry's host makes tokens: ryed registry token add")
 	}
 	return nil

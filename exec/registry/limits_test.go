@@ -214,3 +214,18 @@ func TestManyTokens(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUnread: of a token that may not publish anything no archive is read.
+func TestUnread(t *testing.T) {
+	w := newWorld(t)
+	reader := w.caller("ada", registry.ScopeRead)
+	body := bytes.NewReader(w.archive(pack{id: "acme/base", version: "1.0.0"}))
+	size := body.Len()
+	_, err := w.Publish(t.Context(), reader, body)
+	wants(t, err, fault.Denied, "no scope publish")
+	_, err = w.Stage(t.Context(), reader, "", body)
+	wants(t, err, fault.Denied, "no scope stage")
+	if body.Len() != size {
+		t.Errorf("%d bytes were read", size-body.Len())
+	}
+}

@@ -66,8 +66,8 @@ func (v *Version) entry() (index.Entry, error) {
 // published already, by an owner of its namespace, is returned again.
 func (r *Registry) Publish(ctx context.Context, by *Caller, body io.Reader) (v *Version, err error) {
 	defer func() { r.o.Metrics.publishes(v, err) }()
-	if by == nil {
-		return nil, by.may(ScopePublish, "")
+	if err := by.has(ScopePublish); err != nil { // before an archive is read
+		return nil, err
 	}
 	file, digest, size, err := r.spool(ctx, body)
 	if err != nil {

@@ -70,8 +70,8 @@ func (r *Registry) Stage(ctx context.Context, by *Caller, id string, body io.Rea
 	if by != nil && slices.Contains(by.Token.Scopes, ScopePublish) {
 		scope = ScopePublish // it may do more
 	}
-	if by == nil {
-		return nil, by.may(scope, "")
+	if err := by.has(scope); err != nil { // before an archive is read
+		return nil, err
 	}
 	file, digest, size, err := r.spool(ctx, body)
 	if err != nil {
