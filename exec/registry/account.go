@@ -360,6 +360,15 @@ func (r *Registry) Tokens(ctx context.Context, account string) (all []*Token, er
 	return all, err
 }
 
+// TokensFor returns the tokens that a caller may see: the run of a pipeline knows its own alone.
+func (r *Registry) TokensFor(ctx context.Context, by *Caller) ([]*Token, error) {
+	all, err := r.Tokens(ctx, by.Account)
+	if by.Binder != "" {
+		all = slices.DeleteFunc(all, func(t *Token) bool { return t.ID != by.Token.ID })
+	}
+	return all, err
+}
+
 // EndToken ends a token of the caller's account: the one that it has, or with the scope owner any other.
 func (r *Registry) EndToken(ctx context.Context, by *Caller, id string) error {
 	if id != by.Token.ID && !slices.Contains(by.Token.Scopes, ScopeOwner) {

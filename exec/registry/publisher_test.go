@@ -98,6 +98,13 @@ func TestPublisher(t *testing.T) {
 	_, _, err = w.Trust(ctx, client.Exchange{Bundle: "acme/base", Token: "one"})
 	wants(t, err, fault.AuthFailed, "was used before")
 	w.run("two", "acme/base")
+	// It doesn't see what other tokens the account has.
+	if all, err := w.TokensFor(ctx, run); err != nil || len(all) != 1 || all[0].ID != run.Token.ID {
+		t.Errorf("a run sees %+v, %v", all, err)
+	}
+	if all, err := w.TokensFor(ctx, ada); err != nil || len(all) != 3 {
+		t.Errorf("the account sees %+v, %v", all, err)
+	}
 	if all, err := w.Publishers(ctx, "acme/base"); err != nil || len(all) != 1 || all[0].Pending != nil {
 		t.Errorf("it waits for the first version, which is there: %+v, %v", all, err)
 	}

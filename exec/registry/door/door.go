@@ -349,7 +349,7 @@ func (d *Door) tokens(by *registry.Caller, r *http.Request) (any, error) {
 	if by == nil {
 		return nil, errNoToken
 	}
-	all, err := d.Registry.Tokens(r.Context(), by.Account)
+	all, err := d.Registry.TokensFor(r.Context(), by)
 	if err != nil {
 		return nil, err
 	}
