@@ -40,7 +40,7 @@ func (c *infoRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, false)
+	session, err := openToRead(ctx, app, at, c.Registry != "")
 	if err != nil {
 		return nil, err
 	}

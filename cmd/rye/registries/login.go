@@ -64,7 +64,7 @@ func (c *loginRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, false)
+	session, err := openToRead(ctx, app, at, false)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (c *logoutRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	answer := loggedOut{Registry: at}
-	if session, err := open(ctx, app, at, true); err == nil {
+	if session, err := open(ctx, app, at); err == nil {
 		known, err := session.WhoAmI(ctx)
 		if err == nil {
 			err = session.RemoveToken(ctx, known.ID)
@@ -174,7 +174,7 @@ func (c *whoamiRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, true)
+	session, err := open(ctx, app, at)
 	if err != nil {
 		return nil, err
 	}

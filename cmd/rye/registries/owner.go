@@ -118,7 +118,12 @@ func (c *ownerListRun) do(ctx context.Context, app *cli.App, token bool,
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, token)
+	var session *registry.Session
+	if token {
+		session, err = open(ctx, app, at)
+	} else {
+		session, err = openToRead(ctx, app, at, c.Registry != "")
+	}
 	if err != nil {
 		return nil, err
 	}

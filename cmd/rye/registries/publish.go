@@ -171,7 +171,7 @@ func (c *publishRun) preview(ctx context.Context, app *cli.App, found *find.Foun
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, false)
+	session, err := openToRead(ctx, app, at, c.Registry != "")
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (c *publisherListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, e
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, false)
+	session, err := openToRead(ctx, app, at, c.Registry != "")
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func (f *registryFlag) session(ctx context.Context, app *cli.App, id string) (st
 	if err != nil {
 		return "", nil, err
 	}
-	session, err := open(ctx, app, at, true)
+	session, err := open(ctx, app, at)
 	return at, session, err
 }
 

@@ -80,7 +80,7 @@ func Search(ctx context.Context, app *cli.App, at, query string, limit int) ([]F
 	}
 	all := []Found{}
 	for _, place := range places {
-		session, err := open(ctx, app, place, false)
+		session, err := openToRead(ctx, app, place, at != "")
 		if err != nil {
 			return nil, err
 		}

@@ -89,14 +89,28 @@ func secretOf(at string) (string, error) {
 	return "registry." + strings.TrimPrefix(name, "oci."), err
 }
 
-// open returns a session with a registry. With need, it must have a token.
-func open(ctx context.Context, app *cli.App, at string, need bool) (*registry.Session, error) {
+// open returns a session with a registry, which needs a token.
+func open(ctx context.Context, app *cli.App, at string) (*registry.Session, error) {
+	return openWith(ctx, app, at, app.Env(tokenVariable), true)
+}
+
+// openToRead returns a session for what needs no token. That of RYE_REGISTRY_TOKEN names no registry: it goes to one
+// that the user has typed, and not to each that the project's rye.yaml names.
+func openToRead(ctx context.Context, app *cli.App, at string, typed bool) (*registry.Session, error) {
+	token := ""
+	if typed {
+		token = app.Env(tokenVariable)
+	}
+	return openWith(ctx, app, at, token, false)
+}
+
+func openWith(ctx context.Context, app *cli.App, at, token string, need bool) (*registry.Session, error) {
 	if app.IsOffline() {
 		return nil, fault.New(fault.Offline, "%q is not asked: rye is offline", at).On("registry", at).
 			Try(app.Online())
 	}
-	session := &registry.Session{URL: at, Client: web.New(web.Options{PlainHTTP: app.Globals.PlainHTTP})}
-	if session.Token = app.Env(tokenVariable); session.Token != "" {
+	session := &registry.Session{URL: at, Client: web.New(web.Options{PlainHTTP: app.Globals.PlainHTTP}), Token: token}
+	if token != "" {
 		return session, nil
 	}
 	name, err := secretOf(at)
@@ -124,9 +138,9 @@ const pipelineToken = "RYE_ID_TOKEN"
 // openFor returns a session that may publish a bundle: in a pipeline whose run has a token of its own, by that.
 func openFor(ctx context.Context, app *cli.App, at, bundle string) (*registry.Session, error) {
 	if app.Env(tokenVariable) != "" || app.Env(pipelineToken) == "" && app.Env(actionsURL) == "" {
-		return open(ctx, app, at, true)
+		return open(ctx, app, at)
 	}
-	session, err := open(ctx, app, at, false)
+	session, err := openToRead(ctx, app, at, false)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (c *tokenListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, true)
+	session, err := open(ctx, app, at)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (c *tokenAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error)
 	if c.Life > 0 {
 		wanted.Expires = app.Now().Add(c.Life).UTC().Truncate(time.Second)
 	}
-	session, err := open(ctx, app, at, true)
+	session, err := open(ctx, app, at)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (c *tokenRemoveRun) Run(ctx context.Context, app *cli.App) (cli.Answer, err
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, true)
+	session, err := open(ctx, app, at)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (c *yankRun) withdraw(ctx context.Context, app *cli.App, unpublish bool) (c
 	if err != nil {
 		return nil, err
 	}
-	session, err := open(ctx, app, at, true)
+	session, err := open(ctx, app, at)
 	if err != nil {
 		return nil, err
 	}
