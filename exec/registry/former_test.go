@@ -143,3 +143,24 @@ func TestResetStaged(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestMixedRelease: a version that a person adds to the release of a pipeline doesn't become the pipeline's. A bundle
+// that only pipelines publish by the time of the approval doesn't take it.
+func TestMixedRelease(t *testing.T) {
+	w := withRuns(t, runs{"one": release})
+	ctx := t.Context()
+	ada := w.caller("ada")
+	w.claim(ada, "acme")
+	w.bind(ada, "acme/base", theBinding())
+	s := w.stage(w.run("one", "acme/base"), "", pack{id: "acme/base", version: "1.0.0"})
+	s = w.stage(ada, s.ID, pack{id: "acme/other", version: "1.0.0"})
+	if _, err := w.Change(ctx, ada, "acme", client.Change{Settings: &client.Settings{
+		TrustedOnly: map[string]bool{"acme/other": true}}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Approve(ctx, ada, s.ID, s.Digest)
+	wants(t, err, fault.Denied, "only its pipelines")
+	if all := w.public(); len(all) > 0 {
+		t.Errorf("public: %v", all)
+	}
+}

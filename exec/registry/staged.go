@@ -103,6 +103,9 @@ func (r *Registry) Stage(ctx context.Context, by *Caller, id string, body io.Rea
 		if staged.Change != nil {
 			return fault.New(fault.Conflict, "%q is a change of a namespace, not a release", id)
 		}
+		if by.Binder == "" {
+			staged.Binder = "" // not all of it is a pipeline's any more
+		}
 		before = &Staged{Versions: staged.Versions}
 		staged.Versions = slices.DeleteFunc(slices.Clone(staged.Versions), func(v *Version) bool {
 			return v.Bundle == version.Bundle
