@@ -48,15 +48,22 @@ func (w *Workspace) advised(t *trust.Trust, bundles []lockfile.Bundle) *Advised 
 	advised := &Advised{bundles: map[string]*policy.Advice{}}
 	feeds, broken := map[string]*registry.Feed{}, map[string]error{}
 	var said []byte
-	for i := range bundles {
-		line := &bundles[i]
-		url, ok := line.Source.Registry()
-		if !ok || !asks(t, url) {
-			continue
-		}
+	read := func(url string) *registry.Feed {
 		if feeds[url] == nil && broken[url] == nil {
 			feeds[url], broken[url] = w.feed(url)
 		}
+		return feeds[url]
+	}
+	for i := range bundles {
+		line := &bundles[i]
+		url, ok := line.Source.Registry()
+		if ok && !asks(t, url) {
+			url, ok = askedOf(t, line, read)
+		}
+		if !ok {
+			continue
+		}
+		read(url)
 		advice := adviceOf(line, url, feeds[url], broken[url])
 		advised.bundles[lockfile.System+line.ID] = advice
 		for _, au := range t.Authorities() {
@@ -76,6 +83,22 @@ func asks(t *trust.Trust, url string) bool {
 			return a.Registry == url
 		})
 	})
+}
+
+// askedOf returns the registry whose advisories a policy asks for and whose log has a bundle. A project may name a
+// mirror of a registry, or write its address otherwise: the advisories count all the same.
+func askedOf(t *trust.Trust, line *lockfile.Bundle, read func(url string) *registry.Feed) (string, bool) {
+	if t == nil || line.Log == "" {
+		return "", false
+	}
+	for _, au := range t.Authorities() {
+		for _, source := range au.Side.Policy.Sections().Advisories {
+			if feed := read(source.Registry); feed != nil && feed.At.Log.Name == line.Log {
+				return source.Registry, true
+			}
+		}
+	}
+	return "", false
 }
 
 func (w *Workspace) feed(url string) (*registry.Feed, error) {
