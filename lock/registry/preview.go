@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
@@ -156,6 +157,47 @@ func (p *Preview) compare(ctx context.Context, s *Session, file io.ReadSeeker, b
 	}
 	p.Last, p.Least = last.Version, p.Changes.Next(last.Version)
 	return nil
+}
+
+// SameItem reports whether the newest version that the registry has of an archive's id, if there is one, is of the
+// same single item: it has the same entrypoint, and no item that the archive lacks. It reads no more than the file
+// lists, and goes back to the beginning of the archive.
+func (s *Session) SameItem(ctx context.Context, file io.ReadSeeker) (bool, error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	made, err := archive.ReadHead(ctx, file)
+	if err != nil {
+		return false, err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	known, err := s.Bundle(ctx, made.List.BundleID)
+	if fault.CodeOf(err) == fault.NotFound || err == nil && len(known.Versions) == 0 {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	last := &known.Versions[len(known.Versions)-1]
+	body, _, err := s.Client.Get(ctx, s.URL+"/"+ArchiveFile(last.Archive), last.Size)
+	if err != nil {
+		return false, err
+	}
+	defer body.Close()
+	old, err := archive.ReadHead(ctx, body)
+	if err != nil {
+		return false, fault.New(fault.Registry, "the registry's %s@%s can't be compared with: %v", last.Bundle,
+			last.Version, err).From(err)
+	}
+	items := map[string]bool{}
+	for i := range made.Files {
+		items[made.Files[i].Ref] = true
+	}
+	return old.List.Entrypoint == made.List.Entrypoint && !slices.ContainsFunc(old.Files, func(f manifest.File) bool {
+		return f.Ref != "" && !items[f.Ref]
+	}), nil
 }
 
 // published brings a version that the registry has. Its word for what that is suffices here: nothing is locked by it.

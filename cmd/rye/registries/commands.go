@@ -6,13 +6,15 @@ import "github.com/rye-build/rye/cmd/rye/cli"
 func Commands() []cli.Command {
 	return []cli.Command{
 		{
-			Path: "publish", Quiet: true, Group: "registry", Help: "Publish a bundle at a registry.",
+			Path: "publish", Quiet: true, Group: "registry", Help: "Publish a bundle or an item at a registry.",
 			More: "It writes the bundle's archive, verifies it as the registry will, shows what would be sent, and asks " +
 				"(--yes in a pipeline). A version never changes: publish the next one instead, or yank this one. The " +
-				"account must own the namespace, the first segment of the id (rye owner claim). See rye docs " +
-				"registry.\n\nExamples:\n\n" +
+				"account must own the namespace, the first segment of the id (rye owner claim).\n\nOf an item (a " +
+				"ref) it makes a bundle of the item and its other files, with the item's version, and signs it. Its id " +
+				"is the item's, or that of --as. See rye docs registry.\n\nExamples:\n\n" +
 				"    rye publish --registry https://registry.example.com\n" +
 				"    rye publish acme/base --dry-run\n" +
+				"    rye publish tool:acme/fetch\n" +
 				"    rye publish acme/base --stage\n" +
 				"    rye --yes publish acme-base-1.2.0.tar.zst",
 			Aka: []string{"upload"},

@@ -12,16 +12,19 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/parts"
 	"github.com/rye-build/rye/lock/registry"
 )
 
 type publishRun struct {
-	Bundle string `arg:"" optional:"" complete:"bundle|path" help:"Bundle or archive; default: the project's bundle."`
+	Bundle string `arg:"" optional:"" complete:"bundle|own|path" help:"Bundle, item or archive; default: the project's."`
 	registryFlag
+	As      string `placeholder:"ID" help:"Id of the bundle that one item makes; default: the item's."`
 	DryRun  bool   `help:"Show what would be published; send nothing."`
 	Stage   bool   `help:"Let it wait for the approval of owners."`
 	Release string `placeholder:"ID" help:"With --stage: release it together with what is staged."`
+	trusts.KeyFlag
 }
 
 // published is a version that the registry has.
@@ -63,29 +66,23 @@ func (c *publishRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) 
 	if c.Release != "" && !c.Stage {
 		return nil, fault.New(fault.Validation, "--release is for what is staged").Try(app.With("--stage"))
 	}
+	if !isRef(c.Bundle) && (c.As != "" || c.Key != "") {
+		return nil, fault.New(fault.Validation, "--as and --key are for one item: a bundle has its id and signatures").
+			Try("rye publish tool:acme/fetch --as acme/fetch-tool")
+	}
 	workspace, err := paths.OpenWorkspace(app)
 	if err != nil {
 		return nil, err
 	}
 	defer workspace.Close()
-	found, err := workspace.Find(ctx, c.Bundle)
-	if err == nil {
-		err = found.NeedV2()
-	}
-	if err != nil {
-		return nil, err
-	}
-	if found.Where == find.InBinary {
-		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be published",
-			find.LibraryID).On("reason", "builtin")
-	}
 	file, err := os.CreateTemp("", "rye-publish-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	if err := writeArchive(ctx, app, found, file); err != nil {
+	found, err := c.write(ctx, app, workspace, file)
+	if err != nil {
 		return nil, err
 	}
 	answer, err := c.preview(ctx, app, found, file)
@@ -141,6 +138,28 @@ func (c counting) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// write writes the archive to publish, and returns what it is of.
+func (c *publishRun) write(ctx context.Context, app *cli.App, w *paths.Workspace, file *os.File) (*find.Found, error) {
+	if isRef(c.Bundle) {
+		if err := c.writeItem(ctx, app, w, file); err != nil {
+			return nil, err
+		}
+		return w.Workspace.Finder().At(ctx, file.Name())
+	}
+	found, err := w.Find(ctx, c.Bundle)
+	if err == nil {
+		err = found.NeedV2()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if found.Where == find.InBinary {
+		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be published",
+			find.LibraryID).On("reason", "builtin")
+	}
+	return found, writeArchive(ctx, app, found, file)
+}
+
 // writeArchive writes the archive of a bundle, or copies an archive that was named.
 func writeArchive(ctx context.Context, app *cli.App, found *find.Found, file *os.File) error {
 	if found.Archive != nil {
@@ -187,6 +206,15 @@ func (c *publishRun) preview(ctx context.Context, app *cli.App, found *find.Foun
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
+	}
+	if isRef(c.Bundle) {
+		same, err := session.SameItem(ctx, file)
+		if err == nil && !same {
+			err = c.taken(head.List.BundleID, "the registry's newest version of it is not of this one item")
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	seen, err := session.Preview(ctx, file, below, bundle.VerifyOptions{Now: app.Clock(), Needs: needs,
 		Parts: parts.Verify})
