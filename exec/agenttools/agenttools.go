@@ -4,7 +4,11 @@
 // (Functions), and the models of threads through package exec/thread/toolcall, which checks the thread's permissions
 // first.
 //
-// # How an execute goes through here
+// # How a call goes through here
+//
+// Search finds items, and asks the registries of the project where rye.yaml says so (Registries). Load returns an
+// item's file, or, marked as not locked, that of a registry's bundle (LoadOffered): text to read, and the command by
+// which a person would add it.
 //
 // Execute returns the text of knowledge or of a directive by Item and Text, which fills in the inputs. A tool goes to
 // session.Prepare if the call is dry, else to session.Call.
@@ -55,9 +59,14 @@ func Find(ctx context.Context, session *session.Session, words, scope string, li
 	return session.Search(ctx, search.Request{Query: q, Scope: in, Limit: limit})
 }
 
-// Search finds items by words, and returns their refs with a line about each.
-func Search(ctx context.Context, s *session.Session, words, scope string, limit int) (map[string]any, error) {
+// Search finds items by words, and returns their refs with a line about each, and what registries have.
+func Search(ctx context.Context, s *session.Session, by session.Reader, words, scope string, limit int) (
+	map[string]any, error) {
 	found, err := Find(ctx, s, words, scope, limit, nil)
+	if err != nil {
+		return nil, err
+	}
+	others, err := Registries(ctx, s, by, words, scope, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +75,21 @@ func Search(ctx context.Context, s *session.Session, words, scope string, limit 
 		about, _, _ := strings.Cut(cmp.Or(h.Description, h.Title), "\n")
 		hits = append(hits, object{"ref": h.Ref, "about": fault.Clip(about, maxAbout)})
 	}
-	return object{"total": found.Total, "results": hits}, nil
+	answer := object{"total": found.Total, "results": hits}
+	if others != nil {
+		answer["registries"] = others
+	}
+	return answer, nil
 }
 
-// Load returns the file of an item.
-func Load(ctx context.Context, s *session.Session, ref model.Ref) (map[string]any, error) {
+// Load returns the file of an item, or what a registry has under its ref.
+func Load(ctx context.Context, s *session.Session, by session.Reader, ref model.Ref) (map[string]any, error) {
+	if ref.Kind == BundleKind {
+		return LoadOffered(ctx, s, by, ref, nil)
+	}
 	it, err := s.Item(ctx, ref)
 	if err != nil {
-		return nil, err
+		return LoadOffered(ctx, s, by, ref, err)
 	}
 	return object{"ref": ref.String(), "digest": it.Raw.String(), "text": string(it.Bytes)}, nil
 }

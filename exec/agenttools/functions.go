@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/function"
@@ -23,7 +24,7 @@ import (
 func Functions(session *session.Session) function.Functions {
 	return function.Functions{
 		"search": function.Of(searching.needs, func(ctx context.Context, _ *function.Call, p searching) (any, error) {
-			found, err := Search(ctx, session, p.Query, p.Scope, p.Limit)
+			found, err := Search(ctx, session, readerOf(ctx), p.Query, p.Scope, p.Limit)
 			return answer(ctx, found, err)
 		}),
 		"load": function.Of(item.loads, func(ctx context.Context, _ *function.Call, p item) (any, error) {
@@ -31,7 +32,7 @@ func Functions(session *session.Session) function.Functions {
 			if err != nil {
 				return function.No(ctx, err)
 			}
-			file, err := Load(ctx, session, ref)
+			file, err := Load(ctx, session, readerOf(ctx), ref)
 			return answer(ctx, file, err)
 		}),
 		"execute": function.Of(execution.needs, func(ctx context.Context, c *function.Call, p execution) (any, error) {
@@ -39,6 +40,16 @@ func Functions(session *session.Session) function.Functions {
 			return answer(ctx, done, err)
 		}),
 	}
+}
+
+// readerOf names the caller of a function for the audit log.
+func readerOf(ctx context.Context) session.Reader {
+	_, call := exec.CallerOf(ctx).Pass(ctx, model.Ref{})
+	by := session.Reader{Principal: call.Principal, Tenant: call.Tenant}
+	if call.Door != nil {
+		by.Thread = call.Door.Thread
+	}
+	return by
 }
 
 // answer is what a function returns.
@@ -81,6 +92,9 @@ func BareID(kind, id string) string { return strings.TrimPrefix(id, kind+":") }
 
 func (p item) ref() (model.Ref, error) {
 	id := BareID(p.Kind, p.ID)
+	if p.Kind == BundleKind && portable.CheckID(id) == nil {
+		return model.Ref{Kind: BundleKind, ID: id}, nil // of a registry, which load alone takes
+	}
 	ref, err := model.ParseRef(p.Kind + ":" + id)
 	if other, _, is := strings.Cut(id, ":"); is {
 		return ref, fault.New(fault.Validation, "item_id %s is of the kind %q, and item_type is %q",

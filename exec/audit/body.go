@@ -27,6 +27,7 @@ const (
 	kindBegin   = "begin"   // a call begins
 	kindEnd     = "end"     // a call has ended
 	kindAsk     = "ask"     // a request for an approval was made, answered or used
+	kindQuery   = "query"   // an agent asks a registry
 )
 
 // headName names the head in lists of segments.

@@ -11,7 +11,7 @@
 // its outcome. Package record defines the lines and how they follow each other, package cas/journal appends them, and
 // package receipt has the machine's key and the proof of one call that can be shown to others. No line holds text that
 // a tool or a model wrote, nor parameters or results: only their digests, of parameters without secrets (package
-// redact).
+// redact). The exception is a question to a registry, whose words leave the machine: they stand in the log as sent.
 //
 // # Files
 //
@@ -48,6 +48,7 @@
 //	begin    record.Call, and the member "call" with its id
 //	end      record.End, and the same
 //	ask      record.Approval: a step of a request for an approval, before it is made
+//	query    record.Query: a question of an agent to a registry, before it is sent
 //
 // # Guarantees
 //

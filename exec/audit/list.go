@@ -138,7 +138,7 @@ func records(ctx context.Context, dir string, s *segmentState, visit func(*Recor
 	open, stopped := map[string]*Record{}, false
 	var order []*Record // in the order they began; ended calls are removed now and then
 	err := segmentLines(ctx, dir, s, func(r *record.Reader) (bool, error) {
-		if r.Line.Kind == kindAsk {
+		if r.Line.Kind == kindAsk || r.Line.Kind == kindQuery {
 			return true, nil
 		}
 		c, err := take(r, open)
@@ -203,17 +203,50 @@ type Step struct {
 
 // AppendExport appends the step as JCS: a line of an export, without its LF.
 func (s *Step) AppendExport(b []byte) []byte {
-	b = s.Approval.Append(append(b, `{"approval":`...))
-	b = s.At.AppendFormat(append(b, `,"at":"`...), timeForm)
-	b = strconv.AppendInt(append(b, `","line":`...), s.Position.Line, 10)
-	b = append(append(b, `,"segment":"`...), s.Position.Segment...)
-	b = s.Position.Sum.Append(append(b, `","sum":"`...))
+	return appendNote(s.Approval.Append(append(b, `{"approval":`...)), s.At, s.Position, nil)
+}
+
+// A Query is a question of an agent to a registry, with its time and place in the log.
+type Query struct {
+	record.Query
+	At time.Time `json:"at"`
+	record.Position
+}
+
+// AppendExport appends the question as JCS: a line of an export, without its LF.
+func (q *Query) AppendExport(b []byte) []byte {
+	return appendNote(append(b, '{'), q.At, q.Position, q.Query.Append(nil))
+}
+
+// appendNote appends the members of a line of an export that is about no call, behind what sorts before them.
+func appendNote(b []byte, at time.Time, position record.Position, query []byte) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	b = at.AppendFormat(append(b, `"at":"`...), timeForm)
+	b = strconv.AppendInt(append(b, `","line":`...), position.Line, 10)
+	if query != nil {
+		b = append(append(b, `,"query":`...), query...)
+	}
+	b = append(append(b, `,"segment":"`...), position.Segment...)
+	b = position.Sum.Append(append(b, `","sum":"`...))
 	return append(b, '"', '}')
 }
 
 // Steps returns the matching steps of requests, in the order of segments. Errors are as those of List.
 func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*Step, error] {
-	return func(yield func(*Step, error) bool) {
+	return notes(ctx, dir, steps, match)
+}
+
+// Queries returns the matching questions to registries, in the order of segments. Errors are as those of List.
+func Queries(ctx context.Context, dir string, match func(*Query) bool) iter.Seq2[*Query, error] {
+	return notes(ctx, dir, queries, match)
+}
+
+// notes returns what a visitor of segments finds and match accepts.
+func notes[T any](ctx context.Context, dir string, visitor func(context.Context, string, *segmentState,
+	func(*T) bool) error, match func(*T) bool) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
 		x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
 		if err != nil && !yield(nil, err) {
 			return
@@ -223,8 +256,8 @@ func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*S
 				continue
 			}
 			ok := true
-			err := steps(ctx, dir, s, func(s *Step) bool {
-				ok = !match(s) || yield(s, nil)
+			err := visitor(ctx, dir, s, func(n *T) bool {
+				ok = !match(n) || yield(n, nil)
 				return ok
 			})
 			if !ok || err != nil && !yield(nil, err) || ctx.Err() != nil {
@@ -241,9 +274,23 @@ func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) b
 			return true, nil
 		}
 		a, err := record.ParseApproval(r.Line.Body)
-		return err == nil && visit(&Step{a, r.Line.At,
-			record.Position{Segment: r.File, Line: r.Line.N, Sum: r.Line.Sum}}), err
+		return err == nil && visit(&Step{a, r.Line.At, positionOf(r)}), err
 	})
+}
+
+// queries calls visit for each question in a segment, until it returns false.
+func queries(ctx context.Context, dir string, s *segmentState, visit func(*Query) bool) error {
+	return segmentLines(ctx, dir, s, func(r *record.Reader) (bool, error) {
+		if r.Line.Kind != kindQuery {
+			return true, nil
+		}
+		q, err := record.ParseQuery(r.Line.Body)
+		return err == nil && visit(&Query{q, r.Line.At, positionOf(r)}), err
+	})
+}
+
+func positionOf(r *record.Reader) record.Position {
+	return record.Position{Segment: r.File, Line: r.Line.N, Sum: r.Line.Sum}
 }
 
 // take reads a line that begins or ends a call.

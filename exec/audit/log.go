@@ -142,11 +142,24 @@ func (l *Log) Ask(ctx context.Context, a *record.Approval) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
+	return l.note(ctx, kindAsk, a.Append(nil))
+}
+
+// Query records that an agent asks a registry. If it returns an error the registry must not be asked.
+func (l *Log) Query(ctx context.Context, q *record.Query) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	return l.note(ctx, kindQuery, q.Append(nil))
+}
+
+// note writes a line that is about no call.
+func (l *Log) note(ctx context.Context, kind string, body []byte) error {
 	if err := l.start(ctx); err != nil {
 		return err
 	}
 	l.mu.Lock()
-	pos, err := l.write(kindAsk, "", a.Append(nil))
+	pos, err := l.write(kind, "", body)
 	l.mu.Unlock()
 	if err != nil || !l.required.Load() {
 		return err

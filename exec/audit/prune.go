@@ -112,7 +112,8 @@ type Segment struct {
 }
 
 // Old returns the segments in which nothing is later than before, and calls visit with the line of an export for each
-// of their calls and steps. A segment that a process still writes to is left out. The log must have been verified.
+// of their calls, steps and questions. A segment that a process still writes to is left out. The log must have been
+// verified.
 func Old(ctx context.Context, dir string, before time.Time, visit func(line []byte) error) (*Pruning, error) {
 	pruning := &Pruning{Before: before.UTC().Truncate(time.Millisecond)}
 	x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
@@ -172,6 +173,12 @@ func oldSegment(ctx context.Context, dir string, segmentState *segmentState, bef
 	if err == nil && visited == nil {
 		err = steps(ctx, dir, segmentState, func(s *Step) bool {
 			visited = visit(s.AppendExport(nil))
+			return visited == nil
+		})
+	}
+	if err == nil && visited == nil {
+		err = queries(ctx, dir, segmentState, func(q *Query) bool {
+			visited = visit(q.AppendExport(nil))
 			return visited == nil
 		})
 	}

@@ -433,6 +433,10 @@ func (n *counts) take(line *record.Line, segmentState *segmentState, marks *[]ma
 		if _, err := record.ParseApproval(line.Body); err != nil {
 			return bad("%s", err)
 		}
+	case line.Kind == kindQuery && line.Call == "":
+		if _, err := record.ParseQuery(line.Body); err != nil {
+			return bad("%s", err)
+		}
 	default:
 		return bad("unexpected line of kind %q", line.Kind)
 	}

@@ -99,6 +99,9 @@ func TestRefusals(t *testing.T) {
 			object{"directive_name": "acme/none"}), "ITEM_NOT_FOUND"},
 		{"load", item("tool", "acme/none"), "TOOL_NOT_FOUND"},
 		{"load", item("tool", "/"), "VALIDATION_FAILED"},
+		{"load", item("bundle", "acme/base"), "PERMISSION_DENIED"}, // rye.yaml says nothing of registries
+		{"load", item("bundle", "../base"), "VALIDATION_FAILED"},
+		{"execute", item("bundle", "acme/base"), "VALIDATION_FAILED"},
 		{"load", object{}, "VALIDATION_FAILED"},
 		{"load", item("tool", "acme/greet", "extra", 1), "VALIDATION_FAILED"},
 		{"load", item("tool", "acme/greet", "project_path", "/"), "VALIDATION_FAILED"},

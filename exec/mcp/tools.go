@@ -48,9 +48,9 @@ func tools(signs bool) []tool {
 		about = "Sign the file of an item in the project with the user's key."
 	}
 	project := object{"type": "string", "description": "Absolute path in the project or a root"}
-	item := func(more object) object {
+	item := func(more object, also ...any) object {
 		properties := object{
-			"item_type": object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}},
+			"item_type": object{"type": "string", "enum": append([]any{"tool", "directive", "knowledge"}, also...)},
 			"item_id": object{"type": "string", "description": "As in acme/deploy",
 				"examples": []any{"acme/deploy"}},
 			"project_path": project,
@@ -78,12 +78,17 @@ func tools(signs bool) []tool {
 				}},
 			output: object{"type": "object", "properties": object{"total": object{"type": "integer"},
 				"results": object{"type": "array", "items": object{
-					"type": "object", "properties": object{"ref": text, "about": text}}}}},
+					"type": "object", "properties": object{"ref": text, "about": text}}},
+				"registries": object{"type": "array", "items": object{"type": "object", "properties": object{"ref": text,
+					"version": text, "about": text, "registry": text, "state": text,
+					"error": object{"type": "object"}}}}}},
 		},
 		{name: "load", title: "Read an item", reads: true, do: load,
 			description: `Get the file of an item. Example: {"item_type": "knowledge", "item_id": "acme/style"}`,
-			input:       item(nil),
-			output:      object{"type": "object", "properties": object{"ref": text, "digest": text, "text": text}},
+			input:       item(nil, agenttools.BundleKind),
+			output: object{"type": "object", "properties": object{"ref": text, "digest": text, "text": text,
+				"state": text, "bundle": text, "version": text, "registry": text, "add": text,
+				"items": object{"type": "array", "items": text}}},
 		},
 		{name: "execute", title: "Run an item", destroys: true, do: execute,
 			description: "Run a pinned tool in the sandbox, or get the text of a directive, with its inputs filled in, " +
@@ -103,7 +108,7 @@ func tools(signs bool) []tool {
 }
 
 func search(ctx context.Context, r *request, a *agenttools.Arguments) (any, error) {
-	return agenttools.Search(ctx, r.session, a.Query, a.Scope, a.Limit)
+	return agenttools.Search(ctx, r.session, r.reader(), a.Query, a.Scope, a.Limit)
 }
 
 func load(ctx context.Context, r *request, a *agenttools.Arguments) (any, error) {
@@ -111,7 +116,12 @@ func load(ctx context.Context, r *request, a *agenttools.Arguments) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return agenttools.Load(ctx, r.session, ref)
+	return agenttools.Load(ctx, r.session, r.reader(), ref)
+}
+
+// reader names the caller for the audit log.
+func (r *request) reader() session.Reader {
+	return session.Reader{Principal: r.caller.principal, Tenant: r.caller.tenant}
 }
 
 // An execution is the arguments of execute, or of a tool under its own name.

@@ -19,6 +19,8 @@
 //	    log: "registry.example/log+9c2dabef+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c"
 //	    key: "gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q"
 //
+//	search: registries
+//
 //	requires:
 //	  acme/shared/log: {version: "^3.0"}
 //	  acme/base: {version: "^2.1", index: "https://bundles.acme.example/index.yaml"}
@@ -46,6 +48,8 @@
 //	registries the address of a registry of bundles → names (globs of the bundles that come from it), log (the key of
 //	           its log) and key (the public key that signs its indexes), all of them as they were when the registry
 //	           was met
+//	search     registries: what agents search and load may also come from the registries; without it only from the
+//	           items of the project
 //	requires   the id of a bundle → version (a range by package semver, always there) and where it comes from: from
 //	           or index, one of them, or neither for a bundle that the names of one registry cover; and use, the
 //	           items of the bundle that are roots, as in use: ["tool:acme/notes/**"]; all of them without it; and

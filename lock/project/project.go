@@ -26,7 +26,7 @@ const (
 
 // The keys of the file and of a requirement, in the order in which new ones are inserted.
 var (
-	order       = []string{"name", "version", "rye", "registries", "requires", "packages", "roots"}
+	order       = []string{"name", "version", "rye", "registries", "search", "requires", "packages", "roots"}
 	requireKeys = []string{"version", "from", "index", "use", "allow"}
 )
 
@@ -43,6 +43,7 @@ type Project struct {
 	Version    string
 	Rye        string // the oldest rye that may use it
 	Registries []Registry
+	Searched   bool // agents' searches ask the registries, too
 	Requires   []Requirement
 	Packages   Registries
 	Roots      []Root // empty: all items of the project
@@ -190,6 +191,11 @@ func (p *Project) read() (err error) {
 	if n := root.Get("registries"); n != nil { // before the requirements, which may need one
 		if err := p.readBundleRegistries(n); err != nil {
 			return err
+		}
+	}
+	if n := root.Get("search"); n != nil {
+		if p.Searched = n.Text == "registries"; !p.Searched {
+			return n.Errorf("search: expected registries, which lets agents search the registries of this file")
 		}
 	}
 	if n := root.Get("requires"); n != nil {

@@ -43,11 +43,13 @@ type meaning struct {
 	Requires           []string
 	Roots              []string
 	Registries         []string `json:",omitempty"`
+	Searched           bool     `json:",omitempty"`
 	NPM, PyPI          string   `json:",omitempty"`
 }
 
 func meant(p *Project) meaning {
-	m := meaning{Name: p.Name, Version: p.Version, Rye: p.Rye, NPM: p.Packages.NPM.Where, PyPI: p.Packages.PyPI.Where}
+	m := meaning{Name: p.Name, Version: p.Version, Rye: p.Rye, NPM: p.Packages.NPM.Where, PyPI: p.Packages.PyPI.Where,
+		Searched: p.Searched}
 	for _, r := range p.Requires {
 		line := fmt.Sprintf("%s %s (%s) index=%t remote=%t %s", r.ID, r.Text, r.Range, r.Source.Index,
 			r.Source.Remote(), r.Source.Where)

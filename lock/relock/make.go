@@ -428,6 +428,18 @@ func Bring(ctx context.Context, r Request) ([]*bundle.Bundle, error) {
 	return m.Bundles, err
 }
 
+// BringNew selects versions as for a first lock, brings these bundles, and makes no lock.
+func BringNew(ctx context.Context, r Request) ([]*bundle.Bundle, error) {
+	r.Old = &file.Lock{}
+	bundles, err := r.choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var m Made
+	_, err = r.bring(ctx, &m, bundles)
+	return m.Bundles, err
+}
+
 // BundleSpace returns all items of a bundle, whose files are in a store, as a space.
 func BundleSpace(ctx context.Context, files cas.Getter, b *bundle.Bundle) *ai.Space {
 	s := &ai.Space{Label: file.System + b.BundleID, Level: ai.System,

@@ -43,7 +43,7 @@ func Commands() []cli.Command {
 		{
 			Path: "audit export", Group: "run", Help: "Export recorded calls as JSON lines.",
 			More: "Each line is one call, in the order in which they ended, process by process; unfinished calls come last. Without --ref and " +
-				"--status, the steps of requests for approvals follow. If a segment is damaged, the " +
+				"--status, the steps of requests for approvals and the questions of agents to registries follow. If a segment is damaged, the " +
 				"rest of it is left out, the damage is reported, and the exit status is 1.\n\nExamples:\n\n" +
 				"    rye audit export --since 2026-11-01 --until 2026-12-01 -o november.jsonl\n    rye audit export --status failed | head",
 			Aka: []string{"audit dump"},

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
@@ -59,7 +61,7 @@ func (c *auditExportRun) Run(ctx context.Context, app *cli.App) (cli.Answer, err
 			return err
 		})
 		if err == nil && c.Ref == "" && len(c.Status) == 0 {
-			err = exportSteps(ctx, dirs.Log, filter, writer)
+			err = exportNotes(ctx, dirs.Log, filter, writer)
 		}
 		return errors.Join(err, writer.Flush())
 	}
@@ -142,12 +144,21 @@ func (s auditStatsAnswer) Text(term *cli.Terminal) {
 	term.Rows(rows)
 }
 
-// exportSteps writes the steps of requests for approvals. It skips damage, because EachCall has reported it.
-func exportSteps(ctx context.Context, dir string, f audit.Filter, w io.Writer) error {
-	in := func(s *audit.Step) bool { return !s.At.Before(f.Since) && (f.Until.IsZero() || s.At.Before(f.Until)) }
-	for s, err := range audit.Steps(ctx, dir, in) {
+// exportNotes writes the steps of requests for approvals, and the questions of agents to registries.
+func exportNotes(ctx context.Context, dir string, f audit.Filter, w io.Writer) error {
+	in := func(at time.Time) bool { return !at.Before(f.Since) && (f.Until.IsZero() || at.Before(f.Until)) }
+	err := exportEach(audit.Steps(ctx, dir, func(s *audit.Step) bool { return in(s.At) }), w)
+	if err == nil {
+		err = exportEach(audit.Queries(ctx, dir, func(q *audit.Query) bool { return in(q.At) }), w)
+	}
+	return err
+}
+
+// exportEach writes a line for each note. It skips damage, because EachCall has reported it.
+func exportEach[T interface{ AppendExport([]byte) []byte }](all iter.Seq2[T, error], w io.Writer) error {
+	for n, err := range all {
 		if err == nil {
-			_, err = w.Write(append(s.AppendExport(nil), '\n'))
+			_, err = w.Write(append(n.AppendExport(nil), '\n'))
 		}
 		if err != nil && damageOf(err) == nil {
 			return err

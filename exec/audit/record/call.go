@@ -368,6 +368,52 @@ func ParseApproval(b []byte) (Approval, error) {
 	return a, err
 }
 
+// A Query is a question of an agent to a registry.
+type Query struct {
+	Principal string `json:"principal,omitempty"` // the user or agent that asks
+	Registry  string `json:"registry"`            // its address
+	Tenant    string `json:"tenant,omitempty"`
+	Thread    string `json:"thread,omitempty"`
+	Verb      string `json:"verb"`  // "search", or "load" of a bundle that isn't locked
+	Words     string `json:"words"` // as they are sent
+}
+
+func (q *Query) members(codec codec) {
+	codec.open()
+	codec.text("principal", &q.Principal)
+	codec.text("registry", &q.Registry)
+	codec.text("tenant", &q.Tenant)
+	codec.text("thread", &q.Thread)
+	codec.text("verb", &q.Verb)
+	codec.text("words", &q.Words)
+	codec.close()
+}
+
+// Check returns an error if the log can't hold the question.
+func (q *Query) Check() error {
+	var k checker
+	k.text("principal", q.Principal, false)
+	k.text("registry", q.Registry, true)
+	k.text("tenant", q.Tenant, false)
+	k.text("thread", q.Thread, false)
+	k.text("verb", q.Verb, true)
+	k.text("words", q.Words, true)
+	return k.err
+}
+
+// Append appends the question as JCS. Check has to accept it.
+func (q *Query) Append(b []byte) []byte {
+	again := *q
+	return write(b, again.members)
+}
+
+// ParseQuery reads exactly the bytes that Append writes.
+func ParseQuery(b []byte) (Query, error) {
+	var q Query
+	err := parse(b, q.members, q.Check)
+	return q, err
+}
+
 func write(b []byte, members func(codec)) []byte {
 	w := &writer{slices.Grow(b, 1<<10)}
 	members(w)

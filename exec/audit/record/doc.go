@@ -15,11 +15,15 @@
 //
 //	{"by":"ann","params":"blake3:…","principal":"ann","ref":"tool:acme/pay","request":"3f2a9c1e-…","state":"approved","through":"rye approve"}
 //
+// A question of an agent to a registry is a fourth, in the log alone, with the words as they are sent:
+//
+//	{"principal":"ann","registry":"https://registry.example","thread":"acme/find-1","verb":"search","words":"resize images"}
+//
 // Empty members (an empty text, a zero, a zero digest, an empty list) are left out. A call must have ref and digest;
-// an outcome, status; a step, ref, request and state. Text is one printable line of at most 1,000 bytes; ids of
-// calls, and the names of limits and usage, are 1 to 128 letters, digits, ".", "_" and "-"; lists have at most 256
-// entries; numbers lie between 0 and 2^53. Check refuses everything else, and the parsers accept exactly the bytes
-// that Append writes.
+// an outcome, status; a step, ref, request and state; a question, registry, verb and words. Text is one printable line
+// of at most 1,000 bytes; ids of calls, and the names of limits and usage, are 1 to 128 letters, digits, ".", "_" and
+// "-"; lists have at most 256 entries; numbers lie between 0 and 2^53. Check refuses everything else, and the parsers
+// accept exactly the bytes that Append writes.
 //
 // "risk_derived" is why a call has its risk if the tool declares none, such as "it may use the network".
 //
@@ -46,8 +50,8 @@
 //
 // # How a record goes through here
 //
-// Call.Append, End.Append and Approval.Append write the members of a body in one order (members, write) into a Line,
-// which package cas/journal appends. Reader.Next reads the lines again: Line.Scan takes one apart, and the Reader
-// compares its number and its chain with the line before. ParseCall, ParseEnd and ParseApproval read the body through
-// the same members, and Check refuses what doesn't keep to the limits.
+// Call.Append, End.Append, Approval.Append and Query.Append write the members of a body in one order (members, write)
+// into a Line, which package cas/journal appends. Reader.Next reads the lines again: Line.Scan takes one apart, and
+// the Reader compares its number and its chain with the line before. ParseCall, ParseEnd, ParseApproval and ParseQuery
+// read the body through the same members, and Check refuses what doesn't keep to the limits.
 package record

@@ -180,6 +180,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"digest":"x","ref":"\u00e9\\"}`))
 	f.Add([]byte(
 		`{"by":"ann","principal":"ann","ref":"tool:a","request":"r-1","state":"approved","through":"rye approve"}`))
+	f.Add([]byte(`{"registry":"https://registry.example","verb":"search","words":"resize images"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := ParseCall("a", b); err == nil {
 			again, err := jcs.Canonical(nil, b)
@@ -190,6 +191,12 @@ func FuzzParse(f *testing.F) {
 		if a, err := ParseApproval(b); err == nil {
 			again, err := jcs.Canonical(nil, b)
 			if err != nil || !bytes.Equal(again, b) || !bytes.Equal(a.Append(nil), b) {
+				t.Errorf("%q is read, %v", b, err)
+			}
+		}
+		if q, err := ParseQuery(b); err == nil {
+			again, err := jcs.Canonical(nil, b)
+			if err != nil || !bytes.Equal(again, b) || !bytes.Equal(q.Append(nil), b) {
 				t.Errorf("%q is read, %v", b, err)
 			}
 		}

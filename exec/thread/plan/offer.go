@@ -30,9 +30,13 @@ func MaySign(caps capability.Set) bool {
 }
 
 // OwnTools returns what a model is offered: the tools that every directive has, the one that signs, those that it
-// names, and, if it declares outputs, the one that returns them.
-func OwnTools(outputs []declared.Output, natives []provider.Tool, signs bool) []provider.Tool {
+// names, and, if it declares outputs, the one that returns them. With browses, bundles of registries can be loaded.
+func OwnTools(outputs []declared.Output, natives []provider.Tool, signs, browses bool) []provider.Tool {
 	kinds := object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}}
+	loads := kinds
+	if browses {
+		loads = object{"type": "string", "enum": []any{"tool", "directive", "knowledge", agenttools.BundleKind}}
+	}
 	id := object{"type": "string", "description": "The id of the item, as in acme/deploy"}
 	tools := []provider.Tool{
 		{Name: NameExecute, Description: "Run a tool, or get the text of a directive or of knowledge", Schema: object{
@@ -43,7 +47,7 @@ func OwnTools(outputs []declared.Output, natives []provider.Tool, signs bool) []
 			}}},
 		{Name: NameLoad, Description: "Get the file of an item", Schema: object{
 			"type": "object", "required": []any{"item_type", "item_id"},
-			"properties": object{"item_type": kinds, "item_id": id}}},
+			"properties": object{"item_type": loads, "item_id": id}}},
 		{Name: NameSearch, Description: "Find items by words", Schema: object{
 			"type": "object", "required": []any{"query", "scope"}, "properties": object{
 				"query": object{"type": "string"}, "scope": object{"type": "string",

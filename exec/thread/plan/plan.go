@@ -318,7 +318,7 @@ func (p *Plan) Offered() []provider.Tool {
 
 // Tools are those that the model may call.
 func (p *Plan) Tools() []provider.Tool {
-	return OwnTools(p.Says.Outputs, p.Named.Tools, p.Signs)
+	return OwnTools(p.Says.Outputs, p.Named.Tools, p.Signs, p.Session().Browses())
 }
 
 // covers reports whether a permission covers a call, and config doesn't narrow it away.

@@ -7,10 +7,12 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/agenttools"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/control"
 )
@@ -57,11 +59,49 @@ func (m *Maker) search(ctx context.Context, words, scope string, limit int) (*An
 	if err != nil {
 		return nil, err
 	}
+	others, err := agenttools.Registries(ctx, m.session, m.reader(), words, scope, limit)
+	if err != nil {
+		return nil, err
+	}
 	hits := []any{}
 	for _, h := range found.Results {
 		hits = append(hits, object{"ref": h.Ref, "title": h.Title, "description": h.Description})
 	}
-	return &Answer{Value: object{"total": found.Total, "results": hits}}, nil
+	value := object{"total": found.Total, "results": hits}
+	if others != nil {
+		value["registries"] = others
+	}
+	return &Answer{Value: value}, nil
+}
+
+// reader names the thread for the audit log.
+func (m *Maker) reader() session.Reader {
+	return session.Reader{Principal: m.o.Principal, Thread: m.o.Thread}
+}
+
+// load decides about a call that reads an item's file, or what a registry of the project has under its ref.
+func (m *Maker) load(ctx context.Context, call *Call, ref model.Ref) *Call {
+	var missing error
+	if ref.Kind == agenttools.BundleKind {
+		call.Ref = ref
+		missing = m.plan.Allows(capability.Load, ref.Kind, ref.ID)
+		if missing != nil {
+			return call.Refuse(missing)
+		}
+	} else {
+		var it *ai.Item
+		if it, missing = m.permitted(ctx, call, capability.Load, ref); missing == nil {
+			call.do = func(context.Context) (*Answer, error) {
+				return &Answer{Value: object{"ref": ref.String(), "text": string(it.Bytes)}}, nil
+			}
+			return call
+		}
+	}
+	call.do = func(ctx context.Context) (*Answer, error) {
+		text, err := agenttools.LoadOffered(ctx, m.session, m.reader(), ref, missing)
+		return &Answer{Value: text}, err
+	}
+	return call
 }
 
 // give makes a call one that returns the outputs of the directive.

@@ -307,20 +307,15 @@ func (m *Maker) prepare(ctx context.Context, call *Call) *Call {
 	if call.Name == plan.NameExecute && ref.Kind == "tool" {
 		return m.tool(ctx, call, ref, arguments.Parameters, arguments.Dry)
 	}
-	verb, read := capability.Load, func(it *ai.Item) (object, error) {
-		return object{"ref": ref.String(), "text": string(it.Bytes)}, nil
+	if call.Name == plan.NameLoad {
+		return m.load(ctx, call, ref)
 	}
-	if call.Name == plan.NameExecute {
-		verb, read = capability.Execute, func(it *ai.Item) (object, error) {
-			return agenttools.Text(it, arguments.Parameters)
-		}
-	}
-	it, err := m.permitted(ctx, call, verb, ref)
+	it, err := m.permitted(ctx, call, capability.Execute, ref)
 	if err != nil {
 		return call.Refuse(err)
 	}
 	call.do = func(context.Context) (*Answer, error) {
-		text, err := read(it)
+		text, err := agenttools.Text(it, arguments.Parameters)
 		return &Answer{Value: text}, err
 	}
 	return call
