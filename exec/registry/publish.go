@@ -39,6 +39,7 @@ type Version struct {
 	By       string     `json:"by"`
 	Time     time.Time  `json:"time"`
 	Leaf     int64      `json:"leaf"`
+	Skills   []Skill    `json:"skills,omitempty"` // that clients of other programs get by themselves
 
 	Yanked      int64 `json:"yanked,omitempty"` // the number of the entry that yanked it
 	Unpublished int64 `json:"unpublished,omitempty"`
@@ -137,6 +138,9 @@ func (r *Registry) inspect(ctx context.Context, file *os.File, digest cas.Digest
 			return nil, fault.New(fault.Validation, "%v", err).From(err)
 		}
 		version.Requires = append(version.Requires, require.ID+" "+require.Text)
+	}
+	if version.Skills, err = skillsIn(ctx, file, head); err != nil {
+		return nil, err
 	}
 	return version, version.listable()
 }

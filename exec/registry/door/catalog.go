@@ -12,11 +12,14 @@ import (
 	client "github.com/rye-build/rye/lock/registry"
 )
 
-// A catalog is the AI catalogue of the registry, made again when the log has grown.
+// A catalog is what the registry shows to other programs, made again when the log has grown: its AI catalogue, and its
+// index of skills.
 type catalog struct {
 	sync.Mutex
-	size int64 // of the log when it was made
-	text []byte
+	size   int64 // of the log when it was made
+	text   []byte
+	index  []byte
+	skills map[string]listedSkill // by their paths below skillsPath
 }
 
 // Documents of Agent-Card/ai-catalog 1.0, at its level Discoverable. There is no trust manifest: what a registry says
@@ -45,28 +48,43 @@ type (
 
 // aiCatalog shows the newest version of each bundle to clients of other programs.
 func (d *Door) aiCatalog(w http.ResponseWriter, r *http.Request) {
-	text, err := d.catalogText(r)
+	made, err := d.catalogNow(r)
 	if err != nil {
 		d.fail(w, err)
 		return
 	}
+	shown(w, r, "application/ai-catalog+json", made.text)
+}
+
+// shown answers with a document that may have changed the next time.
+func shown(w http.ResponseWriter, r *http.Request, media string, text []byte) {
 	header := w.Header()
-	header.Set("Content-Type", "application/ai-catalog+json")
+	header.Set("Content-Type", media)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-cache")
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-func (d *Door) catalogText(r *http.Request) ([]byte, error) {
+// catalogNow returns the catalogue of the log as it is now. Its fields don't change any more.
+func (d *Door) catalogNow(r *http.Request) (*catalog, error) {
 	d.catalog.Lock()
 	defer d.catalog.Unlock()
+	now := &d.catalog
 	size, err := d.Registry.Size(r.Context())
-	if err != nil || d.catalog.text != nil && d.catalog.size == size {
-		return d.catalog.text, err
+	if err == nil && (now.text == nil || now.size != size) {
+		err = d.makeCatalog(r, now)
 	}
-	all, size, err := d.Registry.Newest(r.Context())
 	if err != nil {
 		return nil, err
+	}
+	return &catalog{text: now.text, index: now.index, skills: now.skills}, nil
+}
+
+// makeCatalog makes the documents of the newest versions.
+func (d *Door) makeCatalog(r *http.Request, made *catalog) error {
+	all, size, err := d.Registry.Newest(r.Context())
+	if err != nil {
+		return err
 	}
 	name := d.Registry.Name()
 	document := catalogDocument{Version: "1.0", Host: catalogHost{name, name}, Entries: []catalogEntry{}}
@@ -79,8 +97,11 @@ func (d *Door) catalogText(r *http.Request) ([]byte, error) {
 	}
 	text, err := json.Marshal(document)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d.catalog.text, d.catalog.size = text, size
-	return text, nil
+	index, skills, err := d.skillIndex(all)
+	if err == nil {
+		made.size, made.text, made.index, made.skills = size, text, index, skills
+	}
+	return err
 }

@@ -3,6 +3,8 @@
 //
 //	GET  /registry.yaml /index/… /archives/… /proofs/… /documents/… /log/…   the static files (package lock/registry)
 //	GET  /.well-known/ai-catalog.json    the newest versions, as an AI catalogue (level Discoverable)
+//	GET  /.well-known/agent-skills/index.json   the skills in them (Agent Skills Discovery 0.2.0)
+//	GET  /.well-known/agent-skills/…     a skill that the index lists: SKILL.md, or a zip of its files
 //	POST /v1/publish                     an archive; the answer is the published version
 //	POST /v1/withdraw                    {bundle, version, unpublish}
 //	POST /v1/seen                        a checkpoint of the log, or a proof with one, that a client has seen

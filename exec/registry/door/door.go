@@ -70,8 +70,13 @@ func (d *Door) Register(s *serve.Server) {
 	} {
 		s.Open(pattern, d.counted(pattern, d.api(route)))
 	}
-	const shown = "GET /.well-known/ai-catalog.json"
-	s.Open(shown, d.counted(shown, http.HandlerFunc(d.aiCatalog)))
+	for pattern, show := range map[string]http.HandlerFunc{
+		"GET /.well-known/ai-catalog.json": d.aiCatalog,
+		"GET " + skillsPath + "index.json": d.agentSkills,
+		"GET " + skillsPath + "{skill...}": d.agentSkill,
+	} {
+		s.Open(pattern, d.counted(pattern, show))
+	}
 	const archives = "GET /v1/staged/{id}/archives/{archive}"
 	s.Open(archives, d.counted(archives, http.HandlerFunc(d.stagedArchive)))
 	d.registerDevice(s)
