@@ -141,6 +141,42 @@ func (l *Lock) Advised() *Advised {
 	return l.advised(l.Trust, l.Old.Bundles)
 }
 
+// A Cover is an advisory that covers a locked bundle, whether or not a policy refuses the bundle for it.
+type Cover struct {
+	Bundle   string `json:"bundle"` // as ID@VERSION
+	Registry string `json:"registry"`
+	Advisory string `json:"advisory"`
+	Kind     string `json:"kind"`
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+}
+
+// Covers returns the advisories that cover bundles, by the last good list of each registry. It fetches nothing. What
+// can't be read says nothing here: where a policy asks for it, the policy refuses.
+func (w *Workspace) Covers(bundles []lockfile.Bundle) (all []Cover) {
+	feeds := map[string]*registry.Feed{}
+	for i := range bundles {
+		line := &bundles[i]
+		url, ok := line.Source.Registry()
+		if !ok {
+			continue
+		}
+		feed, known := feeds[url]
+		if !known {
+			feed, _ = w.feed(url)
+			feeds[url] = feed
+		}
+		if feed == nil {
+			continue
+		}
+		advice := adviceOf(line, url, feed, nil)
+		for _, n := range advice.Notices {
+			all = append(all, Cover{advice.Bundle, url, n.ID, n.Kind, n.Severity.String(), n.Summary})
+		}
+	}
+	return all
+}
+
 // Published returns the version of the bundle that an item of a space is from, and the registry that it came from; ""
 // if it came from none.
 func Published(bundles []lockfile.Bundle) func(space, item string) (version, registry string) {

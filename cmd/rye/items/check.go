@@ -6,8 +6,10 @@ import (
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/sarif"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 type checkRun struct {
@@ -15,7 +17,11 @@ type checkRun struct {
 	sarif.Flag
 }
 
-type checkAnswer struct{ *check.Report }
+type checkAnswer struct {
+	*check.Report
+	// Advisories that cover locked bundles, as they were read last.
+	Advisories []workspace.Cover `json:"advisories,omitempty"`
+}
 
 func (c checkAnswer) Text(t *cli.Terminal) {
 	spaces.PrintProblems(t, c.Problems)
@@ -38,9 +44,30 @@ func (c *checkRun) check(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	ans := checkAnswer{report}
+	ans := checkAnswer{Report: report}
+	if len(c.Items) == 0 {
+		if ans.Advisories, err = covers(a); err != nil {
+			return nil, err
+		}
+	}
 	if ans.Errors == 0 {
 		return ans, nil
 	}
 	return ans, ans.Fault("")
+}
+
+// covers warns about advisories that cover the bundles of the project's lock.
+func covers(a *cli.App) ([]workspace.Cover, error) {
+	work, err := paths.OpenWorkspace(a)
+	if err != nil {
+		return nil, err
+	}
+	defer work.Close()
+	lock := work.ProjectLock()
+	if lock == nil {
+		return nil, nil
+	}
+	all := work.Covers(lock.Old.Bundles)
+	paths.WarnCovers(a, all)
+	return all, nil
 }

@@ -58,6 +58,8 @@ type LockAnswer struct {
 	Problems []check.Problem  `json:"problems"`
 	Signed   []signs.SignLine `json:"signed"`
 	Warnings []string         `json:"warnings"`
+	// Advisories that cover locked bundles, as they were read last.
+	Advisories []workspace.Cover `json:"advisories,omitempty"`
 	// Unsigned plugins that were taken into the project, or would be.
 	Plugins []*unsignedPlugin `json:"plugins,omitempty"`
 	old     *paths.Lock       // the lock before; nil if it wasn't read
@@ -357,6 +359,7 @@ func warn(lock *paths.Lock, result *update.Result, ans *LockAnswer) {
 		ans.Warnings = append(ans.Warnings, text)
 		lock.App.Term.Warn("%s", text)
 	}
+	ans.covered(lock, made.Lock.Bundles)
 	own := len(ans.Warnings)
 	for _, d := range made.Closure.Drafts {
 		p := problem(lock, d, check.Warning)
@@ -367,6 +370,12 @@ func warn(lock *paths.Lock, result *update.Result, ans *LockAnswer) {
 		ans.Warnings = append(ans.Warnings, p.At()+": "+p.Message)
 	}
 	printWarnings(lock.App, ans.Warnings[own:])
+}
+
+// covered warns about advisories that cover the bundles of a lock.
+func (c *LockAnswer) covered(lock *paths.Lock, bundles []lockfile.Bundle) {
+	c.Advisories = lock.Covers(bundles)
+	paths.WarnCovers(lock.App, c.Advisories)
 }
 
 // moreToVendor reports whether the new lock names bytes that .ai/vendor of the old one lacks. The library isn't

@@ -3,10 +3,12 @@ package locks
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/session"
+	lockfile "github.com/rye-build/rye/lock/file"
 )
 
 // This file caches the result of rye lock --check. While nothing has changed (lock/recall), the next check answers
@@ -19,6 +21,8 @@ type cachedCheck struct {
 	Pins      int      `json:"pins"`
 	Artifacts int      `json:"artifacts"`
 	Warnings  []string `json:"warnings"`
+	// Bundles from registries. What advisories say about them is looked up each time.
+	Registered []lockfile.Bundle `json:"registered,omitempty"`
 }
 
 // cachedAnswer returns the cached answer of --check if nothing has changed since, else nil.
@@ -38,6 +42,7 @@ func (c *lockRun) cachedAnswer(ctx context.Context, app *cli.App) (*LockAnswer, 
 	ans.File, ans.ID, ans.Warnings = lock.LockPath(), cached.ID, cached.Warnings
 	ans.Bundles, ans.Pins, ans.Artifacts = cached.Bundles, cached.Pins, cached.Artifacts
 	printWarnings(app, ans.Warnings)
+	ans.covered(lock, cached.Registered)
 	return ans, nil
 }
 
@@ -84,7 +89,12 @@ func (c *lockRun) remember(ctx context.Context, l *paths.Lock, ans *LockAnswer) 
 	if made == nil || len(made.Unfound)+len(made.Unasked) > 0 || l.LeftOut() || len(ans.Problems) > 0 {
 		return
 	}
-	if b, err := json.Marshal(cachedCheck{ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings}); err == nil {
+	registered := slices.DeleteFunc(slices.Clone(made.Lock.Bundles), func(b lockfile.Bundle) bool {
+		_, is := b.Source.Registry()
+		return !is
+	})
+	if b, err := json.Marshal(cachedCheck{ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings,
+		registered}); err == nil {
 		c.question.Keep(ctx, b)
 	}
 }
