@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"time"
@@ -20,7 +21,7 @@ type lease struct {
 
 const (
 	leaseRow = "lease/flush"
-	// leaseTime is how long other processes wait for one that has ended in the middle.
+	// leaseTime is how long processes of other machines wait for one that has ended in the middle.
 	leaseTime = 10 * time.Second
 	// leaseMargin is what must be left of it when a checkpoint is replaced.
 	leaseMargin = 2 * time.Second
@@ -32,7 +33,7 @@ const (
 	flushMost = 1000
 )
 
-var errLease = fault.New(fault.Busy, "another process writes the log's files")
+var errLease error = fault.New(fault.Busy, "another process writes the log's files")
 
 // Flush writes the files for entries that they don't show yet: tiles, checkpoint, proofs, indexes, in this order, and
 // then the list of advisories. It may be repeated after an interruption at any point, since each file depends on the
@@ -98,24 +99,44 @@ func (r *Registry) unshown(ctx context.Context) (state *logState, entries [][]by
 	return state, entries, err
 }
 
-// hold makes this process the one that writes, and returns until when.
+// hold makes this process the one that writes, and returns until when. On one machine the system says whether another
+// process still writes, so that the lease of one that was killed isn't waited for.
 func (r *Registry) hold(ctx context.Context) (until time.Time, err error) {
+	if r.locker != nil {
+		unlock, free, err := r.locker.TryLock("flush")
+		if err != nil || !free {
+			return until, cmp.Or(err, errLease)
+		}
+		r.unlock = unlock
+	}
 	err = r.o.Rows.Update(ctx, func(in rows.Writer) error {
 		held, err := get[lease](in, leaseRow)
 		if err != nil {
 			return err
 		}
-		if held != nil && held.Holder != r.process && r.o.Now().Before(held.Until) {
+		if r.locker == nil && held != nil && held.Holder != r.process && r.o.Now().Before(held.Until) {
 			return errLease
 		}
 		until = r.o.Now().Add(leaseTime)
 		return put(in, leaseRow, lease{r.process, until})
 	})
+	if err != nil {
+		r.unlocked()
+	}
 	return until, err
+}
+
+// unlocked ends the lock that hold has taken.
+func (r *Registry) unlocked() {
+	if r.unlock != nil {
+		r.unlock()
+		r.unlock = nil
+	}
 }
 
 // release lets others write, and returns err.
 func (r *Registry) release(ctx context.Context, err error) error {
+	defer r.unlocked()
 	if err == nil {
 		return nil // the lease went with the last row
 	}

@@ -90,8 +90,10 @@ type Registry struct {
 	site   *passkey.Site // nil: noSite says why there are no passkeys
 	noSite error
 
-	flushing sync.Mutex // of the log's files
-	tail     *tlog.Tail // the right edge of the log whose files were written last; nil: unknown
+	locker   rows.Locker // of the stores' machine; nil if several may serve them
+	flushing sync.Mutex  // of the log's files
+	unlock   func()      // ends the lock of a lease that is held; nil without one
+	tail     *tlog.Tail  // the right edge of the log whose files were written last; nil: unknown
 }
 
 // newRegistry returns a registry that has not looked at its stores.
@@ -103,6 +105,7 @@ func newRegistry(o Options) (*Registry, error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics()
 	}
+	locker, _ := o.Rows.(rows.Locker)
 	o.Rows = timedRows{o.Rows, o.Metrics.rows}
 	if err := client.CheckName(o.Name); err != nil {
 		return nil, fault.New(fault.Config, "the name of the registry: %v", err).From(err)
@@ -111,7 +114,7 @@ func newRegistry(o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{o: o, log: log, process: newProcess()}
+	r := &Registry{o: o, log: log, process: newProcess(), locker: locker}
 	if r.url, err = siteOf(o.Name, o.URL); err != nil {
 		return nil, err
 	}

@@ -6,13 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
-// Local keeps rows in a directory of this machine.
+// Local keeps rows in a directory of this machine. It is a Locker.
 type Local struct{ book journal.Book[*table] }
 
 // OpenLocal opens the rows in a directory. The first update creates the directory and its file. The caller closes the
@@ -31,6 +33,22 @@ func OpenLocal(dir string, hook journal.Hook) (*Local, error) {
 
 // Close implements Store.
 func (l *Local) Close() error { return l.book.Close() }
+
+// TryLock implements Locker, by a file beside that of the rows.
+func (l *Local) TryLock(name string) (unlock func(), free bool, err error) {
+	dir := filepath.Dir(l.book.Path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, false, err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	if free, err = osfile.TryLock(file, osfile.Exclusive); !free {
+		file.Close()
+	}
+	return func() { file.Close() }, free, err
+}
 
 // View implements Store.
 func (l *Local) View(ctx context.Context, look func(Reader) error) error {

@@ -389,3 +389,35 @@ func TestTable(t *testing.T) {
 	change(n+1, func(w rows.Writer, i int) { w.Put(name(i+n), []byte(`{}`)) })
 	change(0, func(w rows.Writer, i int) { w.Delete(name(i)); w.Delete(name(i + n)) })
 }
+
+// TestTryLock: one of several that open a directory has a lock, until it unlocks.
+func TestTryLock(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rows")
+	one, err := rows.OpenLocal(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	other, err := rows.OpenLocal(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	unlock, free, err := one.TryLock("flush")
+	if err != nil || !free {
+		t.Fatal(free, err)
+	}
+	if _, free, err := other.TryLock("flush"); err != nil || free {
+		t.Errorf("two have the lock: %v", err)
+	}
+	another, free, err := other.TryLock("other")
+	if err != nil || !free {
+		t.Fatal(free, err)
+	}
+	another()
+	unlock()
+	if unlock, free, err = other.TryLock("flush"); err != nil || !free {
+		t.Fatal(free, err)
+	}
+	unlock()
+}

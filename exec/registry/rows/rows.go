@@ -44,6 +44,12 @@ type Store interface {
 	Close() error
 }
 
+// A Locker is a Store of one machine, where the system says whether the process that holds a lock is still there.
+type Locker interface {
+	// TryLock takes the lock of a name if it is free. It ends with unlock, or with the process.
+	TryLock(name string) (unlock func(), free bool, err error)
+}
+
 // A Reader reads rows. It is valid until the function returns that was called with it.
 type Reader interface {
 	// Get returns a value, or nil without an error if there is no such row. The caller doesn't change the value.
