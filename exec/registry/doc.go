@@ -34,6 +34,7 @@
 //	touched/ID              the last entry that changed the index of a bundle
 //	advisory/ID             an advisory, with the newest text of its document
 //	advisories/NAME         the state of the list of a log's advisories
+//	rotation/FILE           the document by which the log has replaced a key
 //	lease/flush             the process that writes the log's files, and until when
 //	halt/NAME               why a log signs nothing: its rows come from a backup
 //	restore/unfinished      a restore is under way, and no registry may be opened
@@ -45,6 +46,11 @@
 //
 // The files (package blobs) can be made again from the rows; archives and documents are the only ones that can't.
 // Archives of staged versions are in staged/, which no one but the owners sees.
+//
+// # Rotations
+//
+// Rotate makes the document by which another key takes the log over (package lock/registry), and the next Open with
+// that key completes it: describe finds the files of the key before, and takeOver signs them anew.
 //
 // # Backup and restore
 //

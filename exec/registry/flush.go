@@ -117,6 +117,9 @@ func (r *Registry) hold(ctx context.Context) (until time.Time, err error) {
 		if r.locker == nil && held != nil && held.Holder != r.process && r.o.Now().Before(held.Until) {
 			return errLease
 		}
+		if err := r.replaced(in); err != nil {
+			return err
+		}
 		until = r.o.Now().Add(leaseTime)
 		return put(in, leaseRow, lease{r.process, until})
 	})

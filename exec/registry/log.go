@@ -161,7 +161,12 @@ func (r *Registry) grow(ctx context.Context, shown int64, entries [][]byte) (*tl
 			return nil, err
 		}
 	}
-	text, err := tlog.Sign(r.log, r.o.LogKey, r.tail.Size(), r.tail.Root())
+	return r.signed(ctx, r.tail.Size(), r.tail.Root())
+}
+
+// signed returns the checkpoint of the log at a size, with the cosignatures of witnesses.
+func (r *Registry) signed(ctx context.Context, size int64, root tlog.Hash) (*tlog.Checkpoint, error) {
+	text, err := tlog.Sign(r.log, r.o.LogKey, size, root)
 	if err != nil {
 		return nil, err
 	}

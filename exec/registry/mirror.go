@@ -22,7 +22,7 @@ type Mirrored struct {
 
 // public are the names and prefixes of what clients read, in the order in which a copy is written: an index names only
 // what is there already.
-var public = []string{"archives/", "documents/", client.LogDir + "/tile/", "proofs/",
+var public = []string{"archives/", "documents/", client.LogDir + "/tile/", "proofs/", "rotations/",
 	client.LogDir + "/" + tlog.CheckpointFile, client.DescriptionFile, "index/", client.AdvisoriesFile}
 
 // Mirror brings a copy of the public files up to date. Any web server can serve it, and clients verify it as they do

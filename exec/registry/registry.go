@@ -25,7 +25,7 @@ type Options struct {
 	Rows     rows.Store
 	Blobs    blobs.Store
 	Name     string      // the registry's name: its host
-	LogKey   key.Private // signs checkpoints, and nothing else
+	LogKey   key.Private // signs checkpoints, and the document that replaces it
 	IndexKey key.Private
 	Now      func() time.Time
 	TempDir  string // for archives that arrive
@@ -137,7 +137,7 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if err := r.o.Rows.View(ctx, checkFinished); err != nil {
 		return nil, err
 	}
-	if err := r.describe(ctx); err != nil {
+	if err := errors.Join(r.describe(ctx), r.showRotations(ctx)); err != nil {
 		return nil, err
 	}
 	if awake, err := r.wake(ctx); err != nil || !awake {
@@ -170,7 +170,8 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// describe writes registry.yaml, or refuses to serve another registry's files.
+// describe writes registry.yaml, or refuses to serve another registry's files. Those of the log's key before are taken
+// over.
 func (r *Registry) describe(ctx context.Context) error {
 	file, err := r.o.Blobs.Open(ctx, client.DescriptionFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,6 +190,13 @@ func (r *Registry) describe(ctx context.Context) error {
 	e := fault.New(fault.Conflict, "the files are those of another registry, or of one with other keys").
 		On("path", client.DescriptionFile)
 	if old, err := client.ParseDescription(text); err == nil {
+		made, err := r.rotatedFrom(ctx, old.Log)
+		if err != nil {
+			return err
+		}
+		if made != nil && old.Name == r.o.Name && old.Key == r.o.IndexKey.Public() {
+			return r.takeOver(ctx, made)
+		}
 		e.Because("its name is "+old.Name+", its log's key "+old.Log.String(), "here they are "+r.o.Name+" and "+
 			r.log.String())
 	}

@@ -132,11 +132,21 @@ const (
 )
 
 // View reads the newest checkpoint of the log. It must be signed by the log's key and cosigned as the policies say,
-// and continue the last one that was remembered, and that of proofs that were taken.
+// and continue the last one that was remembered, and that of proofs that were taken. Another key is an alarm, which a
+// rotation explains (alarmed): it takes nothing over.
 func (c *Client) View(ctx context.Context) (*View, error) {
-	if err := sameKey(ctx, c.Journal, c.At.Log, c.Now()); err != nil {
+	if err := c.sameKey(ctx); err != nil {
 		return nil, err
 	}
+	view, err := c.readView(ctx)
+	if fault.CodeOf(err) == fault.Unsigned {
+		err = c.alarmed(ctx, keyID(c.At.Log), err)
+	}
+	return view, err
+}
+
+// readView is View whatever key the log was seen with.
+func (c *Client) readView(ctx context.Context) (*View, error) {
 	var checkpoint *tlog.Checkpoint
 	read, err := c.readIf(ctx, checkpointFile, tlog.MaxCheckpoint, func(text []byte) (err error) {
 		checkpoint, err = tlog.OpenFor(text, c.At.Log, c.Policies...)

@@ -23,6 +23,7 @@
 //	proofs/HEX.tlog-proof       the proof that the log has the version of that archive
 //	advisories.yaml             the registry's advisories (package lock/advisory), signed by the index key
 //	documents/HEX               what an owner, trusted-publisher or advisory entry of the log says
+//	rotations/HEX.yaml          what takes the log from a key to the next one, by the digest of the old key's text
 //	log/checkpoint, log/tile/…  the log (package manifest/tlog)
 //
 // registry.yaml is a canonical document (package cas/canon):
@@ -35,4 +36,26 @@
 // name is the registry's name in the names of its indexes, log is the key of the log in the form of signed notes, and
 // key is the public key that signs indexes. Nothing vouches for the document: a client shows it once, as it does with
 // the keys of a stranger (decision 43), and from then on the two keys stand in rye.yaml.
+//
+// # Rotations
+//
+// A log changes its key by a canonical document that the old and the new key have signed, in the domain
+// rye/v2/rotation and for the name "rotation:registry:" and the registry's name:
+//
+//	# rye:signed:v2:…
+//	# rye:signed:v2:…
+//	rye: "registry-rotation/1"
+//	name: "registry.example"
+//	before: "registry.example/log+2f3a91c0+AVk7…"
+//	log: "registry.example/log+51c3aa09+AbQ2…"
+//	entries: 1234
+//	root: "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+//	time: "2026-11-20T12:00:00Z"
+//
+// entries and root are those of the last checkpoint of the old key, which fix the last leaf and all before it. The log
+// goes on: its origin and its tree stay, and checkpoints are signed by the new key from then on.
+//
+// A client never takes a key from it by itself. To a client whose rye.yaml, or memory, has the old key, another key is
+// an alarm. A rotation turns the alarm into a question to a person (View, alarmed), who compares it with what the host
+// says and runs rye trust add --rotation. Follow then shows that the log continues, and remembers the key.
 package registry

@@ -194,7 +194,8 @@ func (k *Kept) Update(ctx context.Context, client *Client) (feed *Feed, changed 
 		return nil, false, err
 	}
 	defer unlock()
-	if err := k.sameSource(dir, &client.At); err != nil {
+	same, err := k.sameSource(dir, &client.At)
+	if err != nil {
 		return nil, false, err
 	}
 	last, err := k.load(dir)
@@ -212,7 +213,7 @@ func (k *Kept) Update(ctx context.Context, client *Client) (feed *Feed, changed 
 			return nil, false, err
 		}
 	}
-	if changed = known == nil || known.ID != issue.ID; changed {
+	if changed = known == nil || known.ID != issue.ID; changed || !same {
 		source, err := json.Marshal(keptSource{client.At.URL, client.At.Log.String(), client.At.Key.String()})
 		if err != nil {
 			return nil, false, err
@@ -237,15 +238,21 @@ func (k *Kept) Update(ctx context.Context, client *Client) (feed *Feed, changed 
 	return feed, changed, nil
 }
 
-// sameSource refuses other keys for a registry than those by which its advisories were read before.
-func (k *Kept) sameSource(dir string, at *project.Registry) error {
+// sameSource refuses other keys for a registry than those by which its advisories were read before, unless its log has
+// another key since, which the user follows. same reports whether they are the same.
+func (k *Kept) sameSource(dir string, at *project.Registry) (same bool, err error) {
 	old, err := k.source(dir)
 	if err != nil || old.Log == at.Log && old.Key == at.Key {
-		return nil // a damaged file is written again, once the list is verified
+		return true, nil // a damaged file is written again, once the list is verified
 	}
-	return fault.New(fault.Rollback, "the registry %q has other keys than before", at.URL).On("registry", at.URL).
-		Because(fmt.Sprintf("before  log %s, key %s", old.Log, old.Key), fmt.Sprintf("now     log %s, key %s", at.Log,
-			at.Key)).Try("rye docs registry-trust")
+	if old.Log.Name == at.Log.Name && old.Key == at.Key {
+		if _, id, err := lastKey(k.Journal, at.Log.Name); err != nil || id == keyID(at.Log) {
+			return false, err
+		}
+	}
+	return false, fault.New(fault.Rollback, "the registry %q has other keys than before", at.URL).
+		On("registry", at.URL).Because(fmt.Sprintf("before  log %s, key %s", old.Log, old.Key),
+		fmt.Sprintf("now     log %s, key %s", at.Log, at.Key)).Try("rye docs registry-trust")
 }
 
 // complete reports whether all documents can be read.

@@ -142,6 +142,13 @@ func (l *Logs) remembered(log tlog.Key, leaf int64, entry *tlog.Entry, checkpoin
 	if l.Journal == nil {
 		return nil
 	}
+	number, id, err := lastKey(l.Journal, log.Name)
+	if err == nil && number > 0 && id != keyID(log) {
+		err = otherKey(log, nil)
+	}
+	if err != nil {
+		return err
+	}
 	seen, err := l.Journal.Seen()
 	if err != nil {
 		return err
@@ -152,9 +159,6 @@ func (l *Logs) remembered(log tlog.Key, leaf int64, entry *tlog.Entry, checkpoin
 	}
 	for i := range seen {
 		step := &seen[i]
-		if step.Source == log.Name && step.Name == keyName && step.ID != keyID(log) {
-			return otherKey(log, nil)
-		}
 		who := "a witness"
 		if step.Name == checkpointName {
 			who = "this user"
@@ -197,19 +201,27 @@ func (l *Logs) Take(ctx context.Context, proof *tlog.Proof, of tlog.Release) err
 	if err != nil {
 		return err
 	}
-	if err := sameKey(ctx, l.Journal, log, l.Now()); err != nil {
+	if _, err := sameKey(ctx, l.Journal, log, l.Now()); err != nil {
 		return err
 	}
 	return witnessed(ctx, l.Journal, checkpoint, l.Policies)
 }
 
-// sameKey remembers the key of a log, or refuses another one than before.
-func sameKey(ctx context.Context, journal *rollback.Journal, log tlog.Key, now time.Time) error {
-	err := journal.Record(ctx, rollback.Step{Source: log.Name, Name: keyName, Position: "1", ID: keyID(log), At: now})
-	if _, other := errors.AsType[*rollback.Error](err); other {
-		return otherKey(log, err)
+// sameKey remembers the key of a log, or refuses another one than that with which it was seen last, whose id it returns.
+func sameKey(ctx context.Context, journal *rollback.Journal, log tlog.Key, now time.Time) (last cas.Digest,
+	err error) {
+	number, last, err := lastKey(journal, log.Name)
+	switch {
+	case err != nil || number > 0 && last == keyID(log):
+		return last, err
+	case number > 0:
+		return last, otherKey(log, nil)
 	}
-	return err
+	err = journal.Record(ctx, rollback.Step{Source: log.Name, Name: keyName, Position: "1", ID: keyID(log), At: now})
+	if _, other := errors.AsType[*rollback.Error](err); other {
+		err = otherKey(log, err)
+	}
+	return last, err
 }
 
 // witnessed remembers when each witness has signed a checkpoint, unless a larger one that it signed is remembered. The

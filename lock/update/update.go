@@ -5,7 +5,7 @@
 // which calls Options.Sign when the bundles are in the store. weaker compares the new lock with the old one, with
 // the sides of a merge, or with locks of the first format (takeOver). With Check, checked returns the difference as
 // an error. Otherwise edited puts the rights of plugins' servers into rye.yaml (Allow), and gcroot.Commit keeps the
-// objects of both locks while edit writes rye.yaml and l.Write the lock.
+// objects of both locks while WriteProject writes rye.yaml and l.Write the lock.
 package update
 
 import (
@@ -176,7 +176,7 @@ func (o *Options) make(ctx context.Context, lock *workspace.Lock) (*Result, erro
 	}
 	err = gcroot.Commit(ctx, lock.DiskStore(), lock.LockPath(), objects, func() (err error) {
 		if result.Yaml != nil {
-			err = edit(lock.Dir, result.Yaml)
+			err = WriteProject(lock.Dir, result.Yaml)
 			result.Edited = err == nil
 		}
 		if err == nil {
@@ -202,8 +202,8 @@ func (o *Options) edited(lock *workspace.Lock, result *Result) error {
 	return err
 }
 
-// edit writes the new rye.yaml.
-func edit(dir string, yaml []byte) error {
+// WriteProject writes the new rye.yaml of a directory.
+func WriteProject(dir string, yaml []byte) error {
 	d, err := osfile.OpenDir(dir, 0o777)
 	if err != nil {
 		return err

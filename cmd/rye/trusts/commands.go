@@ -106,7 +106,8 @@ func Commands() []cli.Command {
 				"Exactly one rule decides about a name: the most specific one. So a new rule takes its names away " +
 				"from other keys; rye warns if your own keys lose some.\n\n" +
 				"--rotation applies a rotation document, which the old keys and the new one signed (rye key " +
-				"rotate).\n\n" +
+				"rotate). That of a registry's log changes the key in rye.yaml, once the log has shown that it " +
+				"continues.\n\n" +
 				"Examples:\n\n" +
 				"    rye trust add alice.pem --owner 'Alice <alice@acme.example>' \\\n        --names 'acme/**'\n" +
 				"    rye trust add default --names 'acme/**' --threshold 2\n" +

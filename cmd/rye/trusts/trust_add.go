@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/bundle/remote"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -42,7 +41,7 @@ type trustAddRun struct {
 	Accept      string        `enum:"v1,v2," default:"" blank:"" placeholder:"FORMAT" help:"Accepted signature formats: v1 (both) or v2."`
 	NotBefore   string        `placeholder:"DATE" help:"Start of validity, such as 2027-01-31."`
 	Expires     string        `placeholder:"DATE" help:"Expiry, such as 2027-12-31."`
-	Rotation    string        `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation."`
+	Rotation    string        `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation; also the URL of a registry's."`
 	space       string        // of the id of the bundle in --from: its first segment
 	claim       *source.Claim // of --from, as it was shown; nil: it is read there
 }
@@ -276,9 +275,12 @@ func ParseDate(flag, text string) (time.Time, error) {
 
 // rotate applies a rotation document.
 func (c *trustAddRun) rotate(ctx context.Context, app *cli.App) (cli.Answer, error) {
-	file, err := osfile.ReadSmall(c.Rotation, paths.MaxKeyFile)
+	file, err := c.readRotation(ctx, app)
 	if err != nil {
 		return nil, err
+	}
+	if isLogRotation(file) {
+		return c.rotateLog(ctx, app, file)
 	}
 	doc, err := manifest.ReadRotation(bytes.NewReader(file))
 	if err != nil {

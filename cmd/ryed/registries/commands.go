@@ -58,6 +58,15 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(restoreRun) }, Schema: "registry-restore/1", Output: restored{},
 		},
 		{
+			Path: "registry rotate", Group: "registry", Help: "Replace the key of a registry's log.",
+			More: "Stop every process that serves the registry first. The log goes on: its entries stay, and the new key " +
+				"signs from then on. Clients see an alarm until a person follows the rotation, a document that both " +
+				"keys have signed. With --database, copy keys/log.pem to the data directory of each process.\n\n" +
+				"After an interruption, run it again, or serve the registry.\n\nExamples:\n\n" +
+				"    ryed registry rotate --data /srv/registry",
+			New: func() cli.Runner { return new(rotateRun) }, Schema: "registry-rotate/1", Output: rotated{},
+		},
+		{
 			Path: "registry audit", Group: "registry", Help: "List who published and changed what.",
 			More: "It shows the entries of the log, which everybody can read, and what happened to accounts and tokens, " +
 				"which only the host sees.\n\nExamples:\n\n" +

@@ -1,5 +1,5 @@
 // Package registries has the commands of the registry's server: registry serve, backup, restore, verify, mirror,
-// audit, account and token.
+// rotate, audit, account and token.
 //
 // How a command goes through here: its flag --data names the data directory. open makes the stores there, reads the
 // keys or makes them at the first start, and opens the registry (package exec/registry). serveRun.Run listens with

@@ -39,7 +39,7 @@ const maxBody = 64 << 10
 // Register adds the routes to a server.
 func (d *Door) Register(s *serve.Server) {
 	for _, pattern := range []string{"/" + client.DescriptionFile, "/" + client.AdvisoriesFile, "/index/",
-		"/archives/", "/proofs/", "/documents/",
+		"/archives/", "/proofs/", "/documents/", "/rotations/",
 		"/" + client.LogDir + "/"} {
 		s.Open("GET "+pattern, d.counted(pattern, http.HandlerFunc(d.public)))
 	}
