@@ -18,7 +18,6 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -33,9 +32,9 @@ func isRef(text string) bool {
 	return strings.Contains(text, ":") && !strings.HasPrefix(text, "blake3:") && !find.IsPath(text)
 }
 
-// writeItem writes the archive of a bundle of one item of the project, signed by the user's key. It leaves nothing in
-// the project. The same item gives the same bytes, so that a publish that was interrupted can be made again: the
-// signature has the time of the item's own.
+// writeItem writes the archive of a bundle of one item of the project, signed by the user's key, to a file in a
+// directory of its own. It leaves nothing in the project. The same item gives the same bytes, so that a publish that
+// was interrupted can be made again: the signature has the time of the item's own.
 func (c *publishRun) writeItem(ctx context.Context, app *cli.App, w *paths.Workspace, file *os.File) error {
 	items, err := spaces.OpenItems(ctx, app)
 	if err != nil {
@@ -82,12 +81,7 @@ func (c *publishRun) writeItem(ctx context.Context, app *cli.App, w *paths.Works
 	if err != nil {
 		return err
 	}
-	temporary, err := osfile.TempDir("publish")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary)
-	store, err := disk.Open(filepath.Join(temporary, "store"), disk.Options{Create: true})
+	store, err := disk.Open(filepath.Join(filepath.Dir(file.Name()), "store"), disk.Options{Create: true})
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -75,11 +77,15 @@ func (c *publishRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) 
 		return nil, err
 	}
 	defer workspace.Close()
-	file, err := os.CreateTemp("", "rye-publish-")
+	temporary, err := osfile.TempDir("publish")
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(file.Name())
+	defer os.RemoveAll(temporary)
+	file, err := os.Create(filepath.Join(temporary, "archive"))
+	if err != nil {
+		return nil, err
+	}
 	defer file.Close()
 	found, err := c.write(ctx, app, workspace, file)
 	if err != nil {
