@@ -207,7 +207,8 @@ func (l *Logs) Take(ctx context.Context, proof *tlog.Proof, of tlog.Release) err
 	return witnessed(ctx, l.Journal, checkpoint, l.Policies)
 }
 
-// sameKey remembers the key of a log, or refuses another one than that with which it was seen last, whose id it returns.
+// sameKey remembers the key of a log, or refuses another one than that with which it was seen last. The id is that
+// one's.
 func sameKey(ctx context.Context, journal *rollback.Journal, log tlog.Key, now time.Time) (last cas.Digest,
 	err error) {
 	number, last, err := lastKey(journal, log.Name)

@@ -79,7 +79,8 @@ func TestMaySign(t *testing.T) {
 		}
 	}
 	for signs, want := range map[bool]bool{true: true, false: false} {
-		if got := slices.Contains(plan.OfferedNames(plan.OwnTools(nil, nil, signs)), plan.NameSign); got != want {
+		offered := plan.OfferedNames(plan.OwnTools(nil, nil, signs, false))
+		if got := slices.Contains(offered, plan.NameSign); got != want {
 			t.Errorf("signs %t: offered %t", signs, got)
 		}
 	}
