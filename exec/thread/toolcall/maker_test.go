@@ -38,12 +38,23 @@ input_schema: {type: object, required: [text], properties: {text: {type: string}
 `
 }
 
+// flow is a graph that moves money.
+const flow = `version: "1.0.0"
+category: acme
+description: Pays by steps
+tool_type: graph
+executor_id: rye/core/runtimes/state_graph_runtime
+risk: money
+permissions: [execute:tool:acme/echo]
+config: {start: a, nodes: {a: {action: {item_id: acme/echo}}}}
+`
+
 const asking = "# asking\n\n```xml\n" + `<directive name="asking" version="1.0.0">
   <metadata>
     <description>Asks</description>
     <model provider="local" id="test-model"/>
     <permissions>
-      <execute><tool>acme/echo</tool><tool>acme/pay</tool><tool>rye/agent/threads/*</tool></execute>
+      <execute><tool>acme/echo</tool><tool>acme/pay</tool><tool>acme/after</tool><tool>acme/flow</tool><tool>rye/agent/threads/*</tool></execute>
       <load><knowledge>acme/*</knowledge></load>
     </permissions>
   </metadata>
@@ -58,8 +69,11 @@ func maker(t testing.TB, edit func(*toolcall.Options)) (m *toolcall.Maker, calle
 	p := projecttest.With(t, `
 ask:
   past: {names: ["tool:acme/echo"], when: flow.tools contains "tool:acme/past", answer: refuse}
-`, map[string]string{"tools/acme/echo.yaml": echoes("read"),
-		"tools/acme/pay.yaml": echoes("money"), "tools/acme/other.yaml": echoes("read"),
+  after: {names: ["tool:acme/after"], when: flow.tools contains "tool:acme/echo", answer: refuse}
+  flown: {names: ["tool:acme/after"], when: flow.tools contains "tool:acme/flow", answer: refuse}
+`, map[string]string{"tools/acme/after.yaml": echoes("read"), "tools/acme/flow.yaml": flow,
+		"tools/acme/echo.yaml": echoes("read"),
+		"tools/acme/pay.yaml":  echoes("money"), "tools/acme/other.yaml": echoes("read"),
 		"directives/acme/asking.md": asking,
 		"knowledge/acme/style.md":   "---\nid: style\ntitle: Style\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Style\n"})
 	sandboxtest.Removable(t, filepath.Join(p.Home, "cache"))

@@ -19,6 +19,8 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/toolcall"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
@@ -103,6 +105,17 @@ func TestChild(t *testing.T) {
 			j.Child.Most.Turns = 1000
 		}, fault.Denied},
 		"without a signature": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Signed = nil }, fault.Denied},
+		"signed as another document": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
+			e, err := attest.ParseEnvelope(j.Signed)
+			must(t, err)
+			_, payload, _, err := e.Verify([]key.Public{machine.Public()}, 1)
+			must(t, err)
+			e, err = attest.NewEnvelope("application/vnd.rye.receipt.v2", payload)
+			must(t, err)
+			must(t, e.Sign(machine))
+			j.Signed, err = e.Append(nil)
+			must(t, err)
+		}, fault.Denied},
 		"signed by another machine": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
 			if err := j.Sign(keytest.Seeded(2)); err != nil {
 				t.Fatal(err)
