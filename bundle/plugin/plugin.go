@@ -64,7 +64,8 @@ type Plugin struct {
 	Servers  []Server // sorted by name
 	Problems []Problem
 
-	root fs.FS
+	root  fs.FS
+	above []File // directly in the plugin's directory and in skills/: among them are licences of skills
 }
 
 // A Manifest is plugin.json.
@@ -126,6 +127,11 @@ func Read(root fs.FS) (*Plugin, error) {
 // Read reads the plugin of a listing, whose files root has: the directory itself, or the bytes that were stored of it.
 func (l *Listing) Read(root fs.FS) (*Plugin, error) {
 	p := &Plugin{Listing: l, root: root, Problems: slices.Clone(l.found)}
+	for _, f := range l.Files {
+		if dir := path.Dir(f.Path); dir == "." || dir == SkillsDir {
+			p.above = append(p.above, f)
+		}
+	}
 	if err := p.readManifest(); err != nil || p.Rejected() != nil {
 		return p, err
 	}
@@ -522,12 +528,7 @@ func (p *Plugin) skillDirs() func(yield func(string) bool) {
 
 // Load reads the files of a skill, and the licences of the plugin if it has none of its own.
 func (p *Plugin) Load(s *Skill) (*skill.Skill, error) {
-	files := slices.Clone(p.below(s.Path))
-	for i := range p.Files {
-		if dir := path.Dir(p.Files[i].Path); dir == "." || dir == SkillsDir {
-			files = append(files, p.Files[i])
-		}
-	}
+	files := slices.Concat(p.below(s.Path), p.above)
 	listed := make([]skill.Listed, len(files))
 	for i, f := range files {
 		listed[i] = skill.Listed{Path: f.Path, Size: f.Size, Exec: f.Exec}
