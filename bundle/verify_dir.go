@@ -27,6 +27,7 @@ type dirLook struct {
 	bundle *Bundle
 	places map[cas.Digest]place
 	hashes sync.Pool // of *hashing
+	intact sync.Map  // the path of an intact file by its digest, for digests of several files
 }
 
 // A hashing is the reusable state for hashing a file: allocating it for each of many small files would cost more than
@@ -75,12 +76,17 @@ func (d *dirLook) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 		return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
 	}
 	name := at.path
-	for _, other := range at.more {
-		known, mode, failure, _ := d.bytes(ctx, name, id.Digest, at.size)
-		if known && mode.IsRegular() && failure == nil {
-			break
+	if intact, ok := d.intact.Load(id.Digest); ok {
+		name = intact.(string)
+	} else {
+		for _, other := range at.more {
+			known, mode, failure, _ := d.bytes(ctx, name, id.Digest, at.size)
+			if known && mode.IsRegular() && failure == nil {
+				d.intact.Store(id.Digest, name)
+				break
+			}
+			name = other
 		}
-		name = other
 	}
 	f, err := d.open(name)
 	if err != nil {

@@ -94,8 +94,8 @@ type output interface {
 	draft(ref model.Ref, ext string, text []byte) (*ai.Item, error)
 	// file takes a file that is no item itself.
 	file(part string, f skill.File) error
-	// item takes an item, and returns it as it stays.
-	item(ctx context.Context, part string, it *ai.Item) (*ai.Item, error)
+	// item takes the item that draft would return, and returns it as it stays.
+	item(ctx context.Context, part string, ref model.Ref, ext string, text []byte) (*ai.Item, error)
 }
 
 // Make makes and signs the items of a plugin.
@@ -193,10 +193,7 @@ func (m *maker) skill(ctx context.Context, found *plugin.Skill, place skill.Plac
 
 // add adds an item of a part.
 func (m *maker) add(ctx context.Context, part string, ref model.Ref, ext string, text []byte) (*ai.Item, error) {
-	it, err := m.draft(ref, ext, text)
-	if err == nil {
-		it, err = m.item(ctx, part, it)
-	}
+	it, err := m.item(ctx, part, ref, ext, text)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +213,11 @@ func (s staged) file(_ string, f skill.File) error {
 	return s.Stage.Put(f.Path, f.Bytes, f.Perm())
 }
 
-func (s staged) item(ctx context.Context, _ string, it *ai.Item) (*ai.Item, error) {
+func (s staged) item(ctx context.Context, _ string, ref model.Ref, ext string, text []byte) (*ai.Item, error) {
+	it, err := s.draft(ref, ext, text)
+	if err != nil {
+		return nil, err
+	}
 	if it.Broken != nil || it.Model.Invalid() {
 		return nil, s.Stage.Items.Invalid(it, "the item of the plugin")
 	}

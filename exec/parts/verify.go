@@ -112,12 +112,18 @@ func requiresText(all []manifest.Require) string {
 
 // draft implements output.
 func (c *comparison) draft(ref model.Ref, ext string, text []byte) (*ai.Item, error) {
-	file, err := c.view.PathFor(ref, ext)
+	at, err := c.at(ref, ext)
 	if err != nil {
 		return nil, err
 	}
+	return edit.Draft(at, text), nil
+}
+
+// at returns the file of an item.
+func (c *comparison) at(ref model.Ref, ext string) (ai.File, error) {
+	file, err := c.view.PathFor(ref, ext)
 	kind, _ := c.view.Kind(ref.Kind) // PathFor knows it
-	return edit.Draft(ai.File{Ref: ref, Kind: kind, Path: file}, text), nil
+	return ai.File{Ref: ref, Kind: kind, Path: file}, err
 }
 
 // file implements output.
@@ -139,26 +145,30 @@ func (c *comparison) file(part string, f skill.File) error {
 func of(part string) error { return errors.New(part + " gives another one") }
 
 // item implements output.
-func (c *comparison) item(_ context.Context, part string, it *ai.Item) (*ai.Item, error) {
-	c.seen[it.Path] = true
-	name := path.Join(plugin.ItemsDir, it.Path)
-	switch file, ok := c.b.File(name); {
-	case !ok:
-		c.fail(name, it.Ref.String(), "nothing", of(part))
-		return it, nil
-	case file.Size > int64(len(it.Bytes))+maxMore:
-		c.fail(name, it.Ref.String(), fault.Count(file.Size, "byte"), of(part))
-		return it, nil
-	}
-	text, err := fs.ReadFile(c.items, it.Path)
+func (c *comparison) item(_ context.Context, part string, ref model.Ref, ext string, text []byte) (*ai.Item, error) {
+	at, err := c.at(ref, ext)
 	if err != nil {
 		return nil, err
 	}
-	has := edit.Draft(it.File, text)
-	if has.Broken != nil || has.Stripped == it.Stripped {
+	c.seen[at.Path] = true
+	name := path.Join(plugin.ItemsDir, at.Path)
+	switch file, ok := c.b.File(name); {
+	case !ok:
+		c.fail(name, ref.String(), "nothing", of(part))
+		return edit.Draft(at, text), nil
+	case file.Size > int64(len(text))+maxMore:
+		c.fail(name, ref.String(), fault.Count(file.Size, "byte"), of(part))
+		return edit.Draft(at, text), nil
+	}
+	theirs, err := fs.ReadFile(c.items, at.Path)
+	if err != nil {
+		return nil, err
+	}
+	has := edit.Draft(at, theirs)
+	if has.Broken != nil || has.Stripped == cas.Sum(text) {
 		return has, nil // what is broken is a failure of its own
 	}
-	want, err := meaning(it.Model)
+	want, err := meaning(edit.Draft(at, text).Model)
 	if err != nil {
 		return nil, err
 	}
