@@ -144,14 +144,22 @@ func (r *entryReader) fields(v *value.Value, names ...string) {
 	}
 }
 
-func (r *entryReader) stdio(v *value.Value) {
-	command := v.Get("command")
+// required returns a text that a server must have; nil if it has none.
+func (r *entryReader) required(v *value.Value, field string) *value.Value {
+	text := v.Get(field)
 	switch {
-	case command == nil:
-		r.bad(v.At, "7.2.1", "command is missing")
-	case command.Kind != value.Text || command.Text == "":
-		r.bad(command.At, "7.2.1", "command must be a string with at least one character")
+	case text == nil:
+		r.bad(v.At, "7.2.1", "%s is missing", field)
+	case text.Kind != value.Text || text.Text == "":
+		r.bad(text.At, "7.2.1", "%s must be a string with at least one character", field)
 	default:
+		return text
+	}
+	return nil
+}
+
+func (r *entryReader) stdio(v *value.Value) {
+	if command := r.required(v, "command"); command != nil {
 		r.server.Command = command.Text
 		r.command(command)
 	}
@@ -283,13 +291,7 @@ func (r *entryReader) texts(v *value.Value, field string) map[string]string {
 }
 
 func (r *entryReader) remote(v *value.Value) {
-	address := v.Get("url")
-	switch {
-	case address == nil:
-		r.bad(v.At, "7.2.1", "url is missing")
-	case address.Kind != value.Text || address.Text == "":
-		r.bad(address.At, "7.2.1", "url must be a string with at least one character")
-	default:
+	if address := r.required(v, "url"); address != nil {
 		r.server.URL = address.Text
 		r.address(address)
 	}
