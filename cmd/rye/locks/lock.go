@@ -308,6 +308,9 @@ func (c *lockRun) make(ctx context.Context, lock *paths.Lock, ans *LockAnswer) (
 		return nil, err
 	}
 	ans.Result = *result
+	if c.Update && lock.Old != nil && result.Made != nil {
+		noteChanged(ctx, lock, result.Made.Lock)
+	}
 	warn(lock, result, ans)
 	if f, ok := err.(*fault.Error); ok && f.Details["reason"] == "weaker" {
 		f.Hint[len(f.Hint)-1] = app.With(workspace.Accepting(f.Details["names"].([]string))...)

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/plugin"
+	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/catalogs"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -158,16 +159,13 @@ func (c *adoption) describe(ctx context.Context) error {
 	left, links := u.LeftOut()
 	c.ans.LeftOut, c.ans.Links = append([]string{}, left...), append([]string{}, links...)
 	for i := range u.Plugin.Skills {
-		s := &u.Plugin.Skills[i]
-		read, err := u.Plugin.Load(s)
-		if err != nil {
-			return err
-		}
-		c.ans.Skills = append(c.ans.Skills, s.Name)
-		for _, script := range read.Touches().Scripts {
-			c.ans.Scripts = append(c.ans.Scripts, path.Join(s.Path, script.Path))
-		}
+		c.ans.Skills = append(c.ans.Skills, u.Plugin.Skills[i].Name)
 	}
+	scripts, err := scriptsOf(u.Plugin)
+	if err != nil {
+		return err
+	}
+	c.ans.Scripts = append(c.ans.Scripts, scripts...)
 	for i := range u.Plugin.Servers {
 		c.ans.Servers = append(c.ans.Servers, serverText(&u.Plugin.Servers[i]))
 	}
@@ -199,6 +197,53 @@ func serverText(s *plugin.Server) string {
 		return s.Name + ": " + fault.Clip(fault.Command(s.Command, s.Args...), 200)
 	}
 	return s.Name + ": " + fault.Clip(s.URL, 200)
+}
+
+// scriptsOf lists the files of a plugin's skills that are programs.
+func scriptsOf(p *plugin.Plugin) (all []string, err error) {
+	for i := range p.Skills {
+		s := &p.Skills[i]
+		read, err := p.Load(s)
+		if err != nil {
+			return nil, err
+		}
+		for _, script := range read.Touches().Scripts {
+			all = append(all, path.Join(s.Path, script.Path))
+		}
+	}
+	return all, nil
+}
+
+// noteChanged tells which files of signed plugins another version changes: scripts of skills are among them. Unsigned
+// ones were shown before they were admitted.
+func noteChanged(ctx context.Context, lock *paths.Lock, now *lockfile.Lock) {
+	for i := range now.Bundles {
+		line := &now.Bundles[i]
+		old := lock.Old.Bundle(line.ID)
+		if old == nil || old.Manifest == line.Manifest || plugin.IsUnsigned(line.ID, line.Version) {
+			continue
+		}
+		store := lock.DiskStore()
+		after, err := bundle.ReadStored(ctx, store, store, line.Manifest)
+		if err != nil || after.Plugin == "" {
+			continue // only pinned items of it are here, or it is no plugin
+		}
+		before, err := bundle.ReadStored(ctx, store, store, old.Manifest)
+		if err != nil {
+			continue // the lock's own changes are all that is known
+		}
+		var scripts []string
+		read, err := plugin.Read(snapshot.FS(ctx, store, after.Files, "."))
+		if err == nil {
+			scripts, err = scriptsOf(read)
+		}
+		if err != nil {
+			lock.App.Term.Detail("%s: %s", line.ID, fault.Of(err).Text)
+		}
+		noteList(lock.App, "changes", slices.DeleteFunc(changesOf(before, after, scripts), func(change string) bool {
+			return strings.Contains(change, " "+plugin.Namespace+"/")
+		}))
+	}
 }
 
 // changesOf compares the files of two versions.
@@ -251,13 +296,16 @@ func (c *adoption) say() {
 	c.list("changes", c.ans.Changes)
 }
 
-func (c *adoption) list(what string, lines []string) {
+func (c *adoption) list(what string, lines []string) { noteList(c.app, what, lines) }
+
+// noteList shows lines of one kind, as many as fit.
+func noteList(app *cli.App, what string, lines []string) {
 	for i, line := range lines {
-		if i == fault.MaxLines && !c.app.Term.Verbose {
-			c.app.Term.Note("%-9s  and %d more; -v shows all", what, len(lines)-i)
+		if i == fault.MaxLines && !app.Term.Verbose {
+			app.Term.Note("%-9s  and %d more; -v shows all", what, len(lines)-i)
 			return
 		}
-		c.app.Term.Note("%-9s  %s", what, line)
+		app.Term.Note("%-9s  %s", what, line)
 	}
 }
 
