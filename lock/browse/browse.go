@@ -22,7 +22,6 @@ import (
 	"github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/restore"
-	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
@@ -61,8 +60,7 @@ func Search(ctx context.Context, l *workspace.Lock, query string, limit int, ask
 	if err != nil {
 		return nil, err
 	}
-	client := web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP, Again: l.Retried,
-		Inside: trust.Root.Side.Policy.Sections().Inside})
+	client := l.Web(trust)
 	all := []Found{}
 	for i := range l.Yaml.Registries {
 		at := &l.Yaml.Registries[i]

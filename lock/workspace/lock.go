@@ -225,10 +225,7 @@ func (l *Lock) connect(store install.Store) (err error) {
 		}
 	}
 	if !l.Offline {
-		// The project or an index chose the other addresses; the user's policy lists those inside this network that
-		// are allowed.
-		client := web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP,
-			Inside: slices.Concat(l.Trust.Root.Side.Policy.Sections().Inside, l.Typed), Again: l.Retried})
+		client := l.Web(l.Trust)
 		if options.Git, err = l.git(client); err != nil {
 			return err
 		}
@@ -252,6 +249,13 @@ func (l *Lock) connect(store install.Store) (err error) {
 	}
 	l.Registry = fetch.New(from)
 	return err
+}
+
+// Web returns a client for addresses that the project or an index chose: those inside this network are allowed that
+// the user's policy lists, or that the user has typed.
+func (l *Lock) Web(t *trust.Trust) *web.Client {
+	return web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP, Again: l.Retried,
+		Inside: slices.Concat(t.Root.Side.Policy.Sections().Inside, l.Typed)})
 }
 
 func (l *Lock) Exam() *admission.Trust { return l.Trust.Exam() }

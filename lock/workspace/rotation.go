@@ -23,12 +23,20 @@ func (l *Lock) Rotated(r *registry.Rotation) ([]ryeyaml.Registry, error) {
 
 // FollowRotation lets registries of the project go on with the new key of a rotation, and returns rye.yaml with it:
 // the user has said so. Each must show that its log continues.
-func (l *Lock) FollowRotation(ctx context.Context, r *registry.Rotation, all []ryeyaml.Registry,
-	fetch registry.Fetcher) (*ryeyaml.Project, error) {
+func (l *Lock) FollowRotation(ctx context.Context, r *registry.Rotation, all []ryeyaml.Registry) (*ryeyaml.Project,
+	error) {
+	if l.Offline {
+		return nil, fault.New(fault.Offline, "the log %q can't show that it continues: rye is offline", r.Log.Name)
+	}
+	trust, err := l.Policy()
+	if err != nil {
+		return nil, err
+	}
 	witnesses, err := l.witnesses(l.DotAI)
 	if err != nil {
 		return nil, err
 	}
+	fetch := l.Web(trust)
 	edited := l.Yaml
 	for _, at := range all {
 		at.Log = r.Log

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -61,10 +62,8 @@ func (c *trustAddRun) rotateLog(ctx context.Context, app *cli.App, text []byte) 
 	if err != nil {
 		return nil, err
 	}
-	fetch := paths.Fetcher(app)
-	if fetch == nil {
-		return nil, fault.New(fault.Offline, "the log %q can't show that it continues: rye is offline",
-			rotation.Log.Name).Try(app.Online())
+	if at, err := url.Parse(c.Rotation); err == nil && at.Host != "" {
+		lock.Typed = append(lock.Typed, at.Host)
 	}
 	app.Term.Note("the log %s goes on after %s with another key", rotation.Log.Name,
 		fault.Count(rotation.Entries, "entry"))
@@ -76,7 +75,7 @@ func (c *trustAddRun) rotateLog(ctx context.Context, app *cli.App, text []byte) 
 	if err := app.Confirm(ctx, "write the new key into rye.yaml?"); err != nil {
 		return nil, err
 	}
-	edited, err := lock.FollowRotation(ctx, rotation, all, fetch)
+	edited, err := lock.FollowRotation(ctx, rotation, all)
 	if err != nil {
 		return nil, err
 	}
