@@ -82,6 +82,7 @@ func LoadOffered(ctx context.Context, s *session.Session, by session.Reader, ref
 		if err != nil {
 			return nil, err
 		}
+		defer offer.Close()
 		text, err := offer.About(ctx)
 		if err != nil {
 			return nil, err
@@ -107,6 +108,7 @@ func LoadOffered(ctx context.Context, s *session.Session, by session.Reader, ref
 	if offer == nil {
 		return nil, missing
 	}
+	defer offer.Close()
 	text, err := offer.Read(ctx, file)
 	if err != nil {
 		return nil, err

@@ -33,12 +33,12 @@ func (s *Session) SearchRegistries(ctx context.Context, by Reader, words string,
 	return browse.Search(ctx, s.lock, words, limit, s.ask(by, "search"))
 }
 
-// Offer brings a bundle that isn't locked from a registry of the project, to read it.
+// Offer brings a bundle that isn't locked from a registry of the project, to read it. The caller closes it.
 func (s *Session) Offer(ctx context.Context, by Reader, id string) (*browse.Offer, error) {
 	return browse.Bring(ctx, s.lock, id, s.ask(by, "load"))
 }
 
-// OfferItem brings the bundle that has an item; nil if no registry of the project has one.
+// OfferItem brings the bundle that has an item; nil if no registry of the project has one. The caller closes it.
 func (s *Session) OfferItem(ctx context.Context, by Reader, ref model.Ref) (*browse.Offer, *manifest.File, error) {
 	return browse.BringItem(ctx, s.lock, ref.String(), s.ask(by, "load"))
 }

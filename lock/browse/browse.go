@@ -2,21 +2,24 @@
 // read there and never add: nothing here changes rye.yaml or rye.lock.
 //
 // How a call goes through here: Search asks each registry that rye.yaml names. Bring selects the newest version of a
-// bundle that the names of one registry cover, brings it with what it requires into the store, proven by the log and
-// verified by the policy as for a lock, and returns an Offer, whose files can be read. BringItem does so for the
-// bundle that an item's id begins with. The caller's Ask comes before each question.
+// bundle that the names of one registry cover, brings it with what it requires into a store of its own (scratch),
+// proven by the log and verified by the policy as for a lock, and returns an Offer, whose files can be read. BringItem
+// does so for the bundle that an item's id begins with. The caller's Ask comes before each question.
 package browse
 
 import (
 	"context"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/registry"
@@ -91,15 +94,37 @@ func Search(ctx context.Context, l *workspace.Lock, query string, limit int, ask
 	return all, nil
 }
 
-// An Offer is a bundle that isn't locked, complete and verified in the store.
+// An Offer is a bundle that isn't locked, complete and verified. Close removes it.
 type Offer struct {
 	*bundle.Bundle
 	Registry string
 
 	files cas.Getter
+	close func()
 }
 
-// Bring brings the newest version of a bundle. One that no registry of the project has is an fs.ErrNotExist.
+// Close removes the bundle.
+func (o *Offer) Close() { o.close() }
+
+// scratch returns a workspace of the project with an empty store of its own: what an agent reads is in no store from
+// which a person's command could take it.
+func scratch(l *workspace.Lock) (*workspace.Workspace, func(), error) {
+	dir, err := osfile.TempDir("browse")
+	if err != nil {
+		return nil, nil, err
+	}
+	paths := l.Workspace.Paths
+	paths.Store = workspace.Place{Path: filepath.Join(dir, "store"), Origin: "temporary"}
+	w := workspace.Unread(paths, l.Workspace.Options)
+	w.Root = l.Root
+	return w, func() {
+		w.Close()
+		os.RemoveAll(dir)
+	}, nil
+}
+
+// Bring brings the newest version of a bundle. One that no registry of the project has is an fs.ErrNotExist. The
+// caller closes the Offer.
 func Bring(ctx context.Context, l *workspace.Lock, id string, ask Ask) (*Offer, error) {
 	if err := portable.CheckID(id); err != nil {
 		return nil, fault.New(fault.Validation, "%q is not the id of a bundle", fault.Clip(id, MaxQuery)).From(err)
@@ -115,29 +140,42 @@ func Bring(ctx context.Context, l *workspace.Lock, id string, ask Ask) (*Offer, 
 	if err := ask(ctx, all[0].URL, id); err != nil {
 		return nil, err
 	}
-	alone, err := only(l.Yaml, id, "*", all[0].URL)
+	space, done, err := scratch(l)
 	if err != nil {
 		return nil, err
 	}
-	opened := l.LockIn(l.Dir, l.DotAI)
-	opened.Yaml = alone
-	if err := opened.Open(); err != nil {
+	lock := space.LockIn(l.Dir, l.DotAI)
+	brought, err := bring(ctx, lock, l.Yaml, id, all[0].URL)
+	lock.Close()
+	if err != nil {
+		done()
 		return nil, err
 	}
-	defer opened.Close()
-	version, err := newest(ctx, opened, id)
+	return &Offer{brought, all[0].URL, space.DiskStore(), done}, nil
+}
+
+// bring brings the newest version of a bundle, and what it requires, into the store of a lock that isn't opened yet.
+func bring(ctx context.Context, lock *workspace.Lock, p *project.Project, id, registry string) (*bundle.Bundle,
+	error) {
+	var err error
+	if lock.Yaml, err = only(p, id, "*", registry); err != nil {
+		return nil, err
+	}
+	if err := lock.Open(); err != nil {
+		return nil, err
+	}
+	version, err := newest(ctx, lock, id)
 	if err != nil {
 		return nil, err
 	}
-	if opened.Yaml, err = opened.Yaml.SetVersion(id, "="+version); err != nil {
+	if lock.Yaml, err = lock.Yaml.SetVersion(id, "="+version); err != nil {
 		return nil, err
 	}
-	brought, err := relock.BringNew(ctx, restore.Request(ctx, opened))
+	all, err := relock.BringNew(ctx, restore.Request(ctx, lock))
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(brought, func(b *bundle.Bundle) bool { return b.BundleID == id })
-	return &Offer{brought[i], all[0].URL, opened.DiskStore()}, nil
+	return all[slices.IndexFunc(all, func(b *bundle.Bundle) bool { return b.BundleID == id })], nil
 }
 
 // only returns a project that requires one bundle of a registry and nothing else.
@@ -170,7 +208,7 @@ func newest(ctx context.Context, l *workspace.Lock, id string) (string, error) {
 }
 
 // BringItem brings the bundle that has an item: the one with the longest id that the item's is equal to or below. It
-// returns nil if no registry has one.
+// returns nil if no registry has one. The caller closes the Offer.
 func BringItem(ctx context.Context, l *workspace.Lock, ref string, ask Ask) (*Offer, *manifest.File, error) {
 	_, id, _ := strings.Cut(ref, ":")
 	for ; strings.Contains(id, "/"); id = path.Dir(id) {
@@ -187,6 +225,7 @@ func BringItem(ctx context.Context, l *workspace.Lock, ref string, ask Ask) (*Of
 		if file := offer.Item(ref); file != nil {
 			return offer, file, nil
 		}
+		offer.Close()
 	}
 	return nil, nil, nil
 }
