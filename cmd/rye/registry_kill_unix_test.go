@@ -33,6 +33,7 @@ func newHostedHome(t *testing.T) *hostedHome {
 	t.Helper()
 	h := &hostedHome{trustHome: newTrustHome(t)}
 	h.data = filepath.Join(h.dir, "registry")
+	t.Setenv("TMPDIR", t.TempDir()) // of what is killed, something stays
 	ryed := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("ryed", append(append([]string{"--json", "registry"}, args...), "--data", h.data)...)
 		cmd.Env = h.command().Env
