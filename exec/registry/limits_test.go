@@ -2,15 +2,21 @@ package registry_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry"
+	"github.com/rye-build/rye/exec/registry/blobs"
 	"github.com/rye-build/rye/exec/registry/rows"
+	client "github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -227,5 +233,42 @@ func TestUnread(t *testing.T) {
 	wants(t, err, fault.Denied, "no scope stage")
 	if body.Len() != size {
 		t.Errorf("%d bytes were read", size-body.Len())
+	}
+}
+
+// A vanishing store has another request's archive, which that request removes as soon as it was seen.
+type vanishing struct{ blobs.Store }
+
+// Create implements blobs.Store.
+func (v vanishing) Create(ctx context.Context, name string, r io.Reader, size int64) error {
+	err := v.Store.Create(ctx, name, r, size)
+	if fault.CodeOf(err) == fault.Conflict {
+		return errors.Join(err, v.Remove(ctx, name))
+	}
+	return err
+}
+
+// TestVanished: a version whose archive was there already, and went meanwhile, is published with it.
+func TestVanished(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	one := pack{id: "acme/base", version: "1.0.0"}
+	b := w.archive(one)
+	for _, name := range []string{client.ArchiveFile(cas.Sum(b)), "staged/" + cas.Sum(b).String()[7:] + ".tar.zst"} {
+		if err := w.files.Create(ctx, name, bytes.NewReader(b), int64(len(b))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.o.Blobs = vanishing{w.files}
+	var err error
+	if w.Registry, err = registry.Open(ctx, w.o); err != nil {
+		t.Fatal(err)
+	}
+	ada := w.caller("ada")
+	w.claim(ada, "acme")
+	w.stage(ada, "", one)
+	w.publish(ada, one)
+	if len(w.public()) != 1 || len(w.staged()) != 1 {
+		t.Errorf("public %v, waiting %v", w.public(), w.staged())
 	}
 }
