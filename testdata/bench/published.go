@@ -227,12 +227,12 @@ func (b *bench) host(ctx context.Context, store string, full bool) (*host, error
 	return h, err
 }
 
-// fill publishes 100,000 versions of 1,000 bundles of 20 accounts.
+// fill publishes 100,000 versions of 1,000 bundles of 125 accounts: an account may publish 1,000 in a day.
 func (b *bench) fill(ctx context.Context, url string, token func(account string) (string, error)) error {
-	const accounts, clients = 20, 32
+	const accounts, clients = 125, 32
 	bundles, versions := 1000, 100
 	if b.quick {
-		bundles, versions = 20, 5
+		bundles, versions = accounts, 2
 	}
 	signer, err := key.Generate(rand.Reader)
 	if err != nil {
