@@ -291,7 +291,7 @@ func (r *Registry) StagedArchive(ctx context.Context, by *Caller, id string, arc
 }
 
 // counted returns how many approvals count: those of distinct owners for what is staged now. Where a namespace demands
-// approvals, who staged it doesn't count, nor who has bound the pipeline that did.
+// approvals, who staged it doesn't count; a pipeline stages as the account that has bound it.
 func (s *Staged) counted(in rows.Reader, space *Space) (n int, err error) {
 	for _, a := range s.Approvals {
 		counts, err := s.mayCount(in, space, a.Account)
@@ -314,11 +314,11 @@ func (s *Staged) mayCount(in rows.Reader, space *Space, account string) (why, er
 	case !owns:
 		return fault.New(fault.Denied, "the account %q doesn't own the namespace %q", account, s.Space).
 			On("namespace", s.Space).Try("rye owner list " + fault.Quote(s.Space)), nil
-	case space.Approvals > 0 && (account == s.By || account == s.Binder):
+	case space.Approvals > 0 && account == s.By:
 		return fault.New(fault.Denied, "%q was staged by %q, whose approval doesn't count", s.ID, account).
 			On("id", s.ID).Because("the namespace demands the approval of other owners: " +
 			strings.Join(slices.DeleteFunc(slices.Clone(space.Owners), func(o string) bool {
-				return o == s.By || o == s.Binder
+				return o == s.By
 			}), ", ")), nil
 	}
 	return nil, nil

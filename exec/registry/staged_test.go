@@ -229,6 +229,31 @@ func TestRemovedLater(t *testing.T) {
 	}
 }
 
+// TestLeft: who owns a namespace no more approves nothing in it, not even what they staged while they did; and
+// one whose approval doesn't count learns whose would.
+func TestLeft(t *testing.T) {
+	w, by := council(t, 0, "ada", "grace", "alan")
+	ctx := t.Context()
+	s := w.stage(by["grace"], "", pack{id: "acme/base", version: "1.0.0"})
+	if _, err := w.Change(ctx, by["ada"], "acme", removing("grace")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Approve(ctx, by["grace"], s.ID, s.Digest)
+	wants(t, err, fault.Denied, "doesn't own")
+	if len(w.public()) > 0 {
+		t.Errorf("%q", w.public())
+	}
+	if _, err := w.Change(ctx, by["ada"], "acme", demanding(1)); err != nil {
+		t.Fatal(err)
+	}
+	s = w.stage(by["ada"], "", pack{id: "acme/base", version: "1.0.0"})
+	_, err = w.Approve(ctx, by["ada"], s.ID, s.Digest)
+	wants(t, err, fault.Denied, "doesn't count")
+	if why := fault.Of(err).Why; len(why) != 1 || !strings.HasSuffix(why[0], "of other owners: alan") {
+		t.Errorf("%q", why)
+	}
+}
+
 // TestStagedAlone: without a rule of the namespace, a pipeline's token stages and its account approves with a token
 // that may publish.
 func TestStagedAlone(t *testing.T) {
