@@ -2,9 +2,12 @@ package main
 
 import (
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rye-build/rye/bundle/plugin"
@@ -179,5 +182,49 @@ func TestUpdatePluginOnTerminal(t *testing.T) {
 	h.must("lock", "--check", "-C", project)
 	if out := h.must("exec", "plugins/demo/skills/one/skill", "-C", project); !strings.Contains(out, "Do it again.") {
 		t.Error(out)
+	}
+}
+
+// TestAddPackedPluginOnTerminal: a person who is shown the signer of a plugin in an archive, and trusts it, adds those
+// very bytes. The archive is requested once, whatever the server has by then.
+func TestAddPackedPluginOnTerminal(t *testing.T) {
+	publisher, _ := newUnsignedHome(t)
+	dir, policy := filepath.Join(publisher.dir, "demo"), filepath.Join(publisher.dir, ".ai", "policy.yaml")
+	text := strings.ReplaceAll(publisher.policy(), "owner: Me", "owner: Publisher")
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	publisher.must("-C", dir, "--yes", "bundle", "create")
+	signed, err := packZip(dir)
+	if err == nil {
+		err = os.Remove(filepath.Join(dir, "io.github.rye-build", "manifest.yaml"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := packZip(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) == 1 {
+			w.Write(signed)
+		} else {
+			w.Write(other)
+		}
+	}))
+	defer server.Close()
+	h, project := newUnsignedHome(t)
+	shown, status := h.answer(project, []string{yes}, "add", server.URL+"/demo.zip", "--plain-http")
+	if status != fault.ExitDone || !strings.Contains(shown, "trust this key for plugins/demo plugins/demo/**?") {
+		t.Errorf("%d: %s", status, shown)
+	}
+	if n := requests.Load(); n != 1 {
+		t.Errorf("the archive was requested %d times", n)
+	}
+	lock, err := os.ReadFile(filepath.Join(project, "rye.lock"))
+	if err != nil || !strings.Contains(string(lock), `"tool:plugins/demo/servers/db/echo"`) {
+		t.Errorf("%v, %s", err, lock)
 	}
 }
