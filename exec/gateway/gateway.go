@@ -36,9 +36,26 @@ func (g *Gateway) Register(s *serve.Server) {
 	s.Open("GET /v1/health", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		serve.Answer(w, http.StatusOK, object{"status": "ok"})
 	}))
-	s.Handle("GET /v1/tools", serve.Call, http.HandlerFunc(g.list))
-	s.Handle("GET /v1/tools/{name}", serve.Call, http.HandlerFunc(g.tool))
-	s.Handle("POST /v1/reload", serve.Admin, http.HandlerFunc(g.reload))
+	s.Handle("GET /v1/tools", serve.Call, g.with(func(w http.ResponseWriter, _ *http.Request, c *Catalog) {
+		serve.Answer(w, http.StatusOK, c.Tools)
+	}))
+	s.Handle("GET /v1/tools/{name}", serve.Call, g.with(func(w http.ResponseWriter, r *http.Request, c *Catalog) {
+		if t := c.byName[r.PathValue("name")]; t != nil {
+			serve.Answer(w, http.StatusOK, t)
+		} else {
+			refuse(w, http.StatusNotFound, "tool not found", "")
+		}
+	}))
+	s.Handle("POST /v1/reload", serve.Admin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.Host.Reload(r.Context()); err != nil {
+			g.fail(w, err)
+			return
+		}
+		g.with(func(w http.ResponseWriter, _ *http.Request, c *Catalog) {
+			serve.Answer(w, http.StatusOK, object{"packs": c.packs(), "interface_hash": c.Hash,
+				"pack_set_version": c.Set})
+		}).ServeHTTP(w, r)
+	}))
 	for of, actions := range map[string]map[string]action{
 		"tools":     {"call": g.call},
 		"approvals": {"approve": g.approve, "deny": g.deny},
@@ -69,13 +86,13 @@ func refuse(w http.ResponseWriter, status int, text, detail string) {
 	serve.Answer(w, status, object{"error": text, "detail": detail})
 }
 
-// fail answers with an error of the server.
+// fail answers with an error: what isn't there, or why the server can't answer.
 func (g *Gateway) fail(w http.ResponseWriter, err error) {
-	f := fault.Of(err)
-	if kind := types[f.Code]; kind == "" || kind == Internal {
-		g.Warn(err)
+	f, status := fault.Of(err), http.StatusServiceUnavailable
+	if types[f.Code] == NotFound {
+		status = http.StatusNotFound
 	}
-	refuse(w, http.StatusServiceUnavailable, f.Error(), string(f.Code))
+	refuse(w, status, f.Error(), string(f.Code))
 }
 
 // take returns the session of the set and its tools.
@@ -95,44 +112,17 @@ func (g *Gateway) take(ctx context.Context) (*session.Session, *Catalog, func(),
 	return in, g.catalog, done, nil
 }
 
-func (g *Gateway) list(w http.ResponseWriter, r *http.Request) {
-	_, tools, done, err := g.take(r.Context())
-	if err != nil {
-		g.fail(w, err)
-		return
+// with returns a handler that gets the tools of the set.
+func (g *Gateway) with(handle func(http.ResponseWriter, *http.Request, *Catalog)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, tools, done, err := g.take(r.Context())
+		if err != nil {
+			g.fail(w, err)
+			return
+		}
+		defer done()
+		handle(w, r, tools)
 	}
-	defer done()
-	serve.Answer(w, http.StatusOK, tools.Tools)
-}
-
-func (g *Gateway) tool(w http.ResponseWriter, r *http.Request) {
-	_, tools, done, err := g.take(r.Context())
-	if err != nil {
-		g.fail(w, err)
-		return
-	}
-	defer done()
-	t := tools.byName[r.PathValue("name")]
-	if t == nil {
-		refuse(w, http.StatusNotFound, "tool not found", "")
-		return
-	}
-	serve.Answer(w, http.StatusOK, t)
-}
-
-func (g *Gateway) reload(w http.ResponseWriter, r *http.Request) {
-	if err := g.Host.Reload(r.Context()); err != nil {
-		g.fail(w, err)
-		return
-	}
-	_, tools, done, err := g.take(r.Context())
-	if err != nil {
-		g.fail(w, err)
-		return
-	}
-	defer done()
-	serve.Answer(w, http.StatusOK, object{"packs": tools.packs(), "interface_hash": tools.Hash,
-		"pack_set_version": tools.Set})
 }
 
 // maxBody is the longest body of a request.
@@ -182,30 +172,19 @@ func readOrder(w http.ResponseWriter, r *http.Request) (*order, error) {
 	}
 	o := &order{args: args, correlation: r.Header.Get("X-Rig-Correlation-Id"), tenant: r.Header.Get("X-Rig-Tenant-Id"),
 		actor: r.Header.Get("X-Rig-Actor-Id")}
+	places := map[string]*string{"request_id": &o.correlation, "tenant_id": &o.tenant, "actor": &o.actor}
 	for name, value := range given {
 		text, ok := value.(string)
-		if !ok || text == "" || len(text) > 256 {
-			return nil, fault.New(fault.Validation, "context.%s must be a text of 1 to 256 bytes",
-				fault.Clip(name, 100))
-		}
-		switch name {
-		case "request_id":
-			o.correlation = text
-		case "tenant_id":
-			if o.tenant == "" || o.tenant == text {
-				o.tenant = text
-			} else {
-				return nil, fault.New(fault.Validation, "header and context name two tenants")
-			}
-		case "actor":
-			if o.actor == "" || o.actor == text {
-				o.actor = text
-			} else {
-				return nil, fault.New(fault.Validation, "header and context name two actors")
-			}
-		default:
+		place := places[name]
+		switch {
+		case place == nil:
 			return nil, fault.New(fault.Validation, "unknown member context.%s", fault.Clip(name, 100))
+		case !ok || text == "" || len(text) > 256:
+			return nil, fault.New(fault.Validation, "context.%s must be a text of 1 to 256 bytes", name)
+		case name != "request_id" && *place != "" && *place != text:
+			return nil, fault.New(fault.Validation, "context.%s is not that of the header", name)
 		}
+		*place = text
 	}
 	return o, nil
 }
@@ -282,24 +261,19 @@ func (g *Gateway) result(tools *Catalog, t *Tool, value any, err error, correlat
 		return tools.in(r, t)
 	}
 	answer, _ := value.(object)
+	if t == nil { // it has left the set since
+		t = new(Tool)
+	}
 	return tools.in(&Result{OK: true, Output: t.output(answer["data"]), Correlation: correlation}, t)
 }
 
 func (g *Gateway) approve(w http.ResponseWriter, r *http.Request, id string) {
-	token, correlation := serve.CallerOf(r.Context()), approval.NewID()
-	ref, value, err := g.Host.Answer(r.Context(), id, token.Tenant, approval.Answer{Yes: true,
-		By: token.Holder(), Through: through(token)})
-	_, tools, done, failure := g.take(r.Context())
-	if failure != nil {
-		g.fail(w, failure)
-		return
-	}
-	defer done()
-	t := tools.byName[ref]
-	if t == nil && err == nil {
-		t = new(Tool)
-	}
-	serve.Answer(w, http.StatusOK, g.result(tools, t, value, err, correlation))
+	token := serve.CallerOf(r.Context())
+	ref, value, err := g.Host.Answer(r.Context(), id, token.Tenant, approval.Answer{Yes: true, By: token.Holder(),
+		Through: through(token)})
+	g.with(func(w http.ResponseWriter, _ *http.Request, tools *Catalog) {
+		serve.Answer(w, http.StatusOK, g.result(tools, tools.byName[ref], value, err, approval.NewID()))
+	}).ServeHTTP(w, r)
 }
 
 // through says how a person has answered.
@@ -309,12 +283,9 @@ func (g *Gateway) deny(w http.ResponseWriter, r *http.Request, id string) {
 	token := serve.CallerOf(r.Context())
 	_, _, err := g.Host.Answer(r.Context(), id, token.Tenant, approval.Answer{By: token.Holder(),
 		Through: through(token)})
-	switch {
-	case err == nil:
-		serve.Answer(w, http.StatusOK, object{"denied": true, "token": id})
-	case types[fault.CodeOf(err)] == NotFound:
-		refuse(w, http.StatusNotFound, fault.Of(err).Error(), "")
-	default:
+	if err != nil {
 		g.fail(w, err)
+		return
 	}
+	serve.Answer(w, http.StatusOK, object{"denied": true, "token": id})
 }

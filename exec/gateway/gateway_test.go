@@ -52,6 +52,7 @@ var tools = map[string]string{
 category: acme
 risk: read
 tags: [text]
+examples: [{name: says it again, params: {message: hi}}, {name: needs a message, error: VALIDATION_FAILED}]
 input_schema: {type: object, required: [message], properties: {message: {type: string}}}
 output_schema: {type: object, required: [echo], properties: {echo: {type: string}}}`,
 		`def main(params): return {"echo": params["message"]}`),
@@ -102,7 +103,7 @@ func serving(t *testing.T) *world {
 	state := filepath.Join(w.p.Home, "state")
 	warn := func(err error) { w.warned = append(w.warned, err.Error()) }
 	h := host.New(host.Options{Open: w.open, State: state, Now: time.Now, Warn: warn})
-	if err := h.Open(t.Context()); err != nil {
+	if err := errors.Join(h.Open(t.Context()), h.Ready()); err != nil {
 		t.Fatal(err)
 	}
 	w.tokens = serve.OpenTokens(state, time.Now)
@@ -282,6 +283,10 @@ func TestConformance(t *testing.T) {
 		if tool["name"] != "acme_test_echo" || tool["description"] != "Echoes" || tool["risk_class"] != "read" {
 			t.Error(tool)
 		}
+		if examples, err := json.Marshal(tool["examples"]); err != nil || string(examples) !=
+			`[{"input":{"message":"hi"},"name":"says it again"},{"input":{},"name":"needs a message"}]` {
+			t.Errorf("%s, %v", examples, err)
+		}
 	}
 	if status, _, text := c.send("GET", "/v1/tools/nonexistent", ""); status != http.StatusNotFound ||
 		!strings.Contains(string(text), `"error":"tool not found"`) {
@@ -348,6 +353,9 @@ func TestConformance(t *testing.T) {
 	if got := c.fails("/v1/approvals/"+id+":approve", ""); got != gateway.NotFound {
 		t.Error(got)
 	}
+	if got := c.fails("/v1/tools/acme_delete_database:call", `{"args":{"database":"test"}}`); got != gateway.Blocked {
+		t.Error("the same call again: ", got)
+	}
 	if status, _, _ := c.send("POST", "/v1/approvals/"+id+":deny", ""); status != http.StatusNotFound {
 		t.Error(status)
 	}
@@ -392,6 +400,11 @@ func TestIdentity(t *testing.T) {
 		if got := other.fails("/v1/tools/acme_test_echo:call", `{"args":{"message":"x"}}`); got != gateway.Blocked {
 			t.Errorf("%s: %s", header, got)
 		}
+	}
+	two := &client{world: w, token: acme.token, headers: []string{"X-RIG-Tenant-ID", "acme"}}
+	if status, _, text := two.send("POST", "/v1/tools/acme_test_echo:call", fmt.Sprintf(says, "other",
+		"agent")); status != http.StatusBadRequest {
+		t.Errorf("%d %s", status, text)
 	}
 	id := acme.approvalOf(acme.post("/v1/tools/acme_delete_database:call", deletes))
 	for _, stranger := range []*client{
@@ -476,6 +489,8 @@ func TestReload(t *testing.T) {
 	c := &client{world: w, token: w.token("admin", "", serve.Call, serve.Admin)}
 	var before []object
 	c.get("/v1/tools", &before)
+	asked := &client{world: w, token: w.token("asks", "", serve.Call, serve.Approve)}
+	id := asked.approvalOf(asked.post("/v1/tools/acme_delete_database:call", deletes))
 	w.p.Put("tools/acme/more.star", star("description: More\ncategory: acme\nrisk: read",
 		"def main(params): return {}"))
 	w.lock()
@@ -486,6 +501,11 @@ func TestReload(t *testing.T) {
 	var after []object
 	if c.get("/v1/tools", &after); len(after) != len(before)+1 {
 		t.Errorf("%d tools, then %d", len(before), len(after))
+	}
+	// An approval is for the set that the call was to run from.
+	if r := asked.post("/v1/approvals/"+id+":approve", ""); r.OK || r.Error.Type != gateway.Conflicting ||
+		!strings.Contains(r.Error.Message, "superseded") {
+		t.Errorf("%+v", r.Error)
 	}
 	if err := os.WriteFile(filepath.Join(w.p.Dir, "rye.lock"), []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)

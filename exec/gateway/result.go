@@ -78,18 +78,22 @@ func errorOf(err error, correlation string) *Error {
 		kind = Internal
 	}
 	code, text := string(f.Code), f.Error()
-	if f.Code == fault.Validation && f.Details["receipt"] != nil { // it ran
+	waits := errors.Is(err, approval.ErrWaits)
+	switch {
+	case f.Code == fault.Validation && f.Details["receipt"] != nil: // it ran
 		kind, text = Internal, "output schema mismatch: "+text
+	case f.Code == fault.Approval && !waits: // no answer would change that
+		kind, text = Conflicting, text+": "+strings.Join(f.Why, "; ")
+		if f.Details["state"] == string(approval.Denied) {
+			kind = Blocked
+		}
 	}
 	if len(text) > maxMessage {
 		text = strings.ToValidUTF8(text[:maxMessage], "")
 	}
-	if text == "" {
-		text = code
-	}
 	e := &Error{Type: kind, Message: text, Retryable: f.Object().Retryable, Upstream: &code, Hints: []string{},
 		Correlation: correlation}
-	if id, ok := f.Details["request"].(string); ok && errors.Is(err, approval.ErrWaits) {
+	if id, ok := f.Details["request"].(string); ok && waits {
 		e.Hints = append(e.Hints, "approve token: "+id)
 	}
 	return e

@@ -110,9 +110,6 @@ func describe(name string, it *ai.Item) *Tool {
 	declared, model := it.Model.Interface(), it.Model.Tool
 	t := &Tool{Name: name, Description: clip(it.Model.Description), Secrets: nonNil(model.Secrets),
 		Tags: nonNil(model.Tags), Risk: model.Risk.String(), Defaults: object{}, Examples: []object{}, item: it}
-	if t.Description == "" {
-		t.Description = it.Ref.ID
-	}
 	t.Input, _ = ofObject(declared.Input)
 	t.Output, t.wraps = ofObject(declared.Output)
 	t.Error, _ = ofObject(declared.Error)

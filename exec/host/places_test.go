@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/session"
 )
 
@@ -58,5 +59,48 @@ func TestBrokenProjects(t *testing.T) {
 	}
 	if len(p.all) > maxProjects {
 		t.Errorf("%d are kept", len(p.all))
+	}
+}
+
+// TestFull: a server with too many calls says so at once: one that took every call would keep them all waiting.
+func TestFull(t *testing.T) {
+	h := New(Options{Now: time.Now})
+	h.waiting.Store(atOnce + waiting)
+	if _, err := h.Turn(t.Context()); fault.CodeOf(err) != fault.Busy || h.Running() != atOnce+waiting {
+		t.Errorf("%v, %d calls", err, h.Running())
+	}
+}
+
+// TestUnlisted: a session whose lists can't be made is closed, and no call gets it.
+func TestUnlisted(t *testing.T) {
+	broken, closed := errors.New("broken"), 0
+	h := New(Options{Now: time.Now, Warn: func(error) {},
+		Open: func(context.Context) (*session.Session, func() error, error) {
+			return nil, func() error { closed++; return nil }, nil
+		},
+		Changed: func(context.Context, *session.Session) error { return broken }})
+	if err := h.Open(t.Context()); !errors.Is(err, broken) || closed != 1 || h.Ready() == nil {
+		t.Errorf("%v, closed %d times", err, closed)
+	}
+	h.Close()
+}
+
+// TestKept: what was kept is the outcome that the call had, and what can't be read is never taken for one.
+func TestKept(t *testing.T) {
+	of := func(result string) (any, error) {
+		return Kept(&approval.KeptError{Request: &approval.Request{ID: "r"}, Result: []byte(result)})
+	}
+	if v, err := of(`{"value":{"a":1}}`); err != nil || fmt.Sprint(v) != "map[a:1]" {
+		t.Errorf("%v, %v", v, err)
+	}
+	if _, err := of(`{"error":{"code":"TIMEOUT","message":"late","details":{"ref":"x"}}}`); fault.CodeOf(err) !=
+		fault.Timeout || fault.Of(err).Details["ref"] != "x" {
+		t.Error(err)
+	}
+	if _, err := of(`{`); fault.CodeOf(err) != fault.Parsing {
+		t.Error(err)
+	}
+	if _, err := Kept(context.Canceled); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
