@@ -3,6 +3,8 @@ package key
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +41,17 @@ func Generate(random io.Reader) (Private, error) {
 		}
 		// A command line would parse this key as a flag: generate another one, as long as there are random bytes.
 	}
+}
+
+// Derive returns the key that belongs to this one in a context, always the same: HKDF over SHA-256 (RFC 5869) with the
+// context as its info. It tells nothing about this key, nor about those of other contexts.
+func (p Private) Derive(context string) (Private, error) {
+	const tries = 8 // for Generate, which rejects one key in 64
+	seeds, err := hkdf.Key(sha256.New, p.k().Seed(), nil, context, tries*ed25519.SeedSize)
+	if err != nil {
+		return Private{}, err
+	}
+	return Generate(bytes.NewReader(seeds))
 }
 
 // fromSeed checks the public half like any other, although every seed makes a good one.

@@ -50,3 +50,35 @@ func FuzzIsPrivate(f *testing.F) {
 		}
 	})
 }
+
+// TestDerive: a key of a context is always the same, and another one for each key and each context. The text is what
+// HKDF makes, so that no later version derives other keys.
+func TestDerive(t *testing.T) {
+	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{1}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{2}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{k.Public().String(): true, other.Public().String(): true}
+	for _, of := range []key.Private{k, other} {
+		for _, context := range []string{"", "a", "b", "a\x00"} {
+			made, err := of.Derive(context)
+			again, err2 := of.Derive(context)
+			if err != nil || err2 != nil || made.Public() != again.Public() || seen[made.Public().String()] ||
+				strings.HasPrefix(made.Public().String(), "-") {
+				t.Errorf("%q: %v, %v, %v", context, made, err, err2)
+			}
+			seen[made.Public().String()] = true
+			if sig := made.Sign([]byte("m")); !made.Public().Verify([]byte("m"), sig[:]) {
+				t.Error("it doesn't sign")
+			}
+		}
+	}
+	made, err := k.Derive("rye")
+	if err != nil || made.Public().String() != "JTaUU6cxtca8KHZz1CO2vg2P_fn6VJ2tu1VFDLPgy5k" {
+		t.Errorf("%v, %v", made, err)
+	}
+}
