@@ -217,7 +217,7 @@ func TestLoggedRefused(t *testing.T) {
 		{"12:00:00Z", "12:00:00z", "time"},
 		{"yanked: 17", "yanked: 12", "before it is published"},
 		{"registry.example/acme/base", "registry.example//acme", "segment"},
-		{"registry.example/acme/base", strings.Repeat("r", 190) + "/acme/" + strings.Repeat("b", 199), "200"},
+		{"registry.example/acme/base", strings.Repeat("r", 190) + "/acme/" + strings.Repeat("b", 201), "200"},
 	} {
 		changed := strings.Replace(good, c.old, c.new, 1)
 		if changed == good {
@@ -231,6 +231,10 @@ func TestLoggedRefused(t *testing.T) {
 	long.Label = "registry.example/" + strings.Repeat("b", portable.MaxID)
 	if _, _, err := Append(nil, long); err != nil {
 		t.Errorf("the longest id: %v", err)
+	}
+	long.Label = "registry.example/private/acme/" + strings.Repeat("b", portable.MaxID)
+	if _, _, err := Append(nil, long); err != nil {
+		t.Errorf("the longest id of a private namespace: %v", err)
 	}
 }
 

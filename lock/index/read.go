@@ -152,15 +152,21 @@ func (p *parser) logged(entry *Entry) (err error) {
 	return nil
 }
 
-// checkLabel checks the name of an index: an id, or the name of a registry, "/" and an id.
+// checkLabel checks the name of an index: an id, or the name of a registry, "/" and an id. A registry's name may have
+// slashes, too.
 func checkLabel(label string) error {
-	if registry, id, ok := strings.Cut(label, "/"); ok && len(label) > portable.MaxID {
-		if err := portable.CheckID(registry); err != nil {
-			return err
-		}
-		return portable.CheckID(id)
+	if len(label) <= portable.MaxID {
+		return portable.CheckID(label)
 	}
-	return portable.CheckID(label)
+	at := len(label) - portable.MaxID - 1 // the slash is here or behind
+	i := strings.IndexByte(label[at:], '/')
+	if i < 0 {
+		return portable.CheckID(label)
+	}
+	if err := portable.CheckID(label[:at+i]); err != nil {
+		return err
+	}
+	return portable.CheckID(label[at+i+1:])
 }
 
 func (p *parser) requires(entry *Entry, texts [][]byte) error {

@@ -43,13 +43,13 @@ type Client struct {
 	Now      func() time.Time
 }
 
-// name returns the registry's name, which its log's origin begins with.
+// name returns the registry's name: its log's origin, without /log behind the host. That of a private namespace is
+// called as its log.
 func (c *Client) name() string {
-	origin := c.At.Log.Name
-	if n := len(origin) - len("/"+LogDir); n > 0 && origin[n:] == "/"+LogDir {
-		return origin[:n]
+	if host, rest, ok := strings.Cut(c.At.Log.Name, "/"); ok && rest == LogDir {
+		return host
 	}
-	return origin
+	return c.At.Log.Name
 }
 
 // Read returns a small file of the registry.
@@ -153,7 +153,7 @@ func (c *Client) readView(ctx context.Context) (*View, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, hidden(c.At.URL, err)
 	}
 	view := &View{Tree: tlog.NewTree(checkpoint, logFiles{c}), read: read}
 	all, err := c.Journal.Seen()
@@ -426,6 +426,9 @@ func (c *Client) Archive(ctx context.Context, e *index.Entry) (io.ReadCloser, er
 func ReadDescription(ctx context.Context, fetch Fetcher, url string) (*Description, error) {
 	c := &Client{At: project.Registry{URL: url}, Fetch: fetch}
 	text, err := c.Read(ctx, DescriptionFile, MaxDescription)
+	if _, _, private := SplitPrivate(url); private && errors.Is(err, fs.ErrNotExist) {
+		return nil, hidden(url, err)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.NotFound, "%q is not a registry: it has no %s", url, DescriptionFile).From(err).
 			On("url", url)

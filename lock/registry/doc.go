@@ -26,6 +26,10 @@
 //	rotations/HEX.yaml          what takes the log from a key to the next one, by the digest of the old key's text
 //	log/checkpoint, log/tile/…  the log (package manifest/tlog)
 //
+// A private namespace is a registry with the same files below private/NAMESPACE/ of its host's address. They are there
+// only for a token that may see them. Its name, and the origin of its log, is that of its host with
+// /private/NAMESPACE behind it.
+//
 // registry.yaml is a canonical document (package cas/canon):
 //
 //	rye: "registry/1"

@@ -1,7 +1,9 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/rye-build/rye/cas"
@@ -17,7 +19,60 @@ import (
 const (
 	DescriptionFile = "registry.yaml"
 	LogDir          = "log"
+
+	// PrivateDir is the directory of private namespaces. Each is a registry of its own.
+	PrivateDir = "private"
 )
+
+// PrivatePath returns how the name and the address of a private namespace's registry end: in /private/acme.
+func PrivatePath(space string) string { return "/" + PrivateDir + "/" + space }
+
+// SplitPrivate splits the name or the address of a private namespace's registry into that of its host and the
+// namespace. ok is false for another one, which is returned as it is.
+func SplitPrivate(at string) (host, space string, ok bool) {
+	i := strings.LastIndexByte(at, '/')
+	if i < 0 {
+		return at, "", false
+	}
+	host, found := strings.CutSuffix(at[:i], "/"+PrivateDir)
+	if space = at[i+1:]; !found || host == "" || strings.HasSuffix(host, "/") || space == "" {
+		return at, "", false
+	}
+	return host, space, true
+}
+
+// PrivateOf returns the address of the private namespace's registry that has a file at an address.
+func PrivateOf(address string) (registry string, ok bool) {
+	scheme, rest, ok := strings.Cut(address, "://")
+	i := strings.Index(rest, "/"+PrivateDir+"/")
+	if !ok || i < 0 {
+		return "", false
+	}
+	end := i + len("/"+PrivateDir+"/")
+	space, _, below := strings.Cut(rest[end:], "/")
+	if _, _, ok = SplitPrivate(rest[:end] + space); !ok || !below {
+		return "", false
+	}
+	return scheme + "://" + rest[:end] + space, true
+}
+
+// hidden adds to the error of a file that isn't there what that means for the registry of a private namespace: without
+// a token that may see it, nothing is there.
+func hidden(url string, err error) error {
+	_, space, private := SplitPrivate(url)
+	if !private || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return Hint(url, fault.New(fault.NotFound, "%q shows nothing of the private namespace %q", url, space).From(err))
+}
+
+// Hint adds to an error about something that isn't at an address how the registry of a private namespace is read.
+func Hint(url string, f *fault.Error) *fault.Error {
+	if host, _, private := SplitPrivate(url); private {
+		f.Because("it is there only for a token of an owner with the scope read").Try("rye login " + fault.Quote(host))
+	}
+	return f
+}
 
 // MaxDescription is the most bytes of registry.yaml.
 const MaxDescription = 16 << 10
@@ -82,7 +137,10 @@ func ParseDescription(b []byte) (*Description, error) {
 	case description.Log.Public() == description.Key:
 		err = fmt.Errorf("the log and the indexes have the same key")
 	default:
-		err = CheckName(description.Name)
+		host, space, private := SplitPrivate(description.Name)
+		if err = CheckName(host); err == nil && private {
+			err = portable.CheckID(space)
+		}
 	}
 	if err != nil {
 		return nil, fault.New(fault.Parsing, "%s: %v", DescriptionFile, err).From(err)

@@ -101,3 +101,62 @@ func TestLogEntry(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPrivateNames: the registry of a private namespace has its name and its address in one form.
+func TestPrivateNames(t *testing.T) {
+	for at, want := range map[string][2]string{
+		"registry.example/private/acme":          {"registry.example", "acme"},
+		"https://h.example/private/acme":         {"https://h.example", "acme"},
+		"https://h.example/x/private/a.b":        {"https://h.example/x", "a.b"},
+		"registry.example/private/private/acme":  {"registry.example/private", "acme"},
+		"registry.example":                       {},
+		"registry.example/log":                   {},
+		"registry.example/private":               {},
+		"registry.example/private/":              {},
+		"private/acme":                           {},
+		"/private/acme":                          {},
+		"https://private/acme":                   {},
+		"registry.example/private/acme/x":        {},
+		"https://h.example/notprivate/acme":      {},
+		"https://h.example/private/acme/private": {},
+	} {
+		host, space, ok := registry.SplitPrivate(at)
+		if !ok && host == at {
+			host = ""
+		}
+		if host != want[0] || space != want[1] || ok != (want[0] != "") {
+			t.Errorf("%s: %q, %q, %v", at, host, space, ok)
+		}
+	}
+	for address, want := range map[string]string{
+		"https://h.example/private/acme/registry.yaml":              "https://h.example/private/acme",
+		"https://h.example/private/acme/index/private/x/y.yaml":     "https://h.example/private/acme",
+		"http://127.0.0.1:80/x/private/acme/log/tile/entries/000":   "http://127.0.0.1:80/x/private/acme",
+		"https://h.example/private/acme":                            "",
+		"https://h.example/private//registry.yaml":                  "",
+		"https://private/acme/registry.yaml":                        "",
+		"https://h.example/index/acme/base.yaml":                    "",
+		"https://h.example/index/private/acme/base.yaml":            "https://h.example/index/private/acme",
+		"h.example/private/acme/registry.yaml":                      "",
+		"https://evil.example/?https://h.example/private/acme/file": "https://evil.example/?https://h.example/private/acme",
+	} {
+		if at, ok := registry.PrivateOf(address); at != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v", address, at, ok)
+		}
+	}
+	d := description(t)
+	d.Name = "registry.example/private/acme"
+	b, err := d.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := registry.ParseDescription(b); err != nil || again.Name != d.Name {
+		t.Errorf("%+v, %v", again, err)
+	}
+	for _, name := range []string{"registry.example/private/", "a/b/private/acme", "registry.example/private/-x"} {
+		d.Name = name
+		if _, err := d.Append(nil); err == nil {
+			t.Errorf("%q is a name", name)
+		}
+	}
+}
