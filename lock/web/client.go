@@ -38,6 +38,8 @@ type Options struct {
 	Inside   []string
 	// PlainHTTP lets addresses begin with http:// on every host, not only on this machine.
 	PlainHTTP bool
+	// Token returns the token to send with a GET of an address, or "". It is never sent where a redirect leads.
+	Token func(ctx context.Context, address string) (string, error)
 	// Again is called before a retry, with the error and the pause.
 	Again func(err error, in time.Duration)
 }
@@ -227,6 +229,15 @@ func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 		"Accept":          {"*/*"},
 		"Accept-Encoding": {"identity"},
 	}
+	if c.options.Token != nil && w.from == nil {
+		token, err := c.options.Token(ctx, w.at.String())
+		if err != nil {
+			return nil, err
+		}
+		if token != "" {
+			header.Set("Authorization", "Bearer "+token)
+		}
+	}
 	if w.asks != nil && w.asks.tag != "" {
 		header.Set("If-None-Match", w.asks.tag)
 	}
@@ -369,7 +380,8 @@ func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp 
 		return &body{rc: resp.Body, ctx: ctx, cancel: cancel, tag: tag, unchanged: true}, nil
 	case resp.StatusCode != http.StatusOK:
 		asked := strings.ToLower(resp.Header.Get("WWW-Authenticate"))
-		err = &StatusError{resp.StatusCode, RetryAfter(resp.Header), strings.HasPrefix(asked, "bearer")}
+		err = &StatusError{resp.StatusCode, RetryAfter(resp.Header), strings.HasPrefix(asked, "bearer"),
+			resp.Request != nil && resp.Request.Header.Get("Authorization") != ""}
 	case len(coding) > 1 || len(coding) == 1 && !strings.EqualFold(coding[0], "identity"):
 		err = &AnswerError{errEncoded}
 	case resp.ContentLength < 0 && len(resp.TransferEncoding) == 0:

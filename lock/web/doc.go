@@ -20,8 +20,8 @@
 //
 // # Redirects
 //
-// 301, 302, 303, 307 and 308 are followed, at most 5 times. No credentials are ever sent: no cookies, no passwords,
-// no referrer. A token, if one is ever added, goes to its own host only, and never to one that a redirect names.
+// 301, 302, 303, 307 and 308 are followed, at most 5 times. No cookies, no passwords and no referrer are ever sent. A
+// token goes with the addresses for which the caller has one (Options.Token), and never where a redirect leads.
 //
 // # Where a name may lead
 //

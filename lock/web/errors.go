@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -41,6 +42,9 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Fault() *fault.Error {
 	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
 		return fault.Of(e.Err)
+	}
+	if own, ok := errors.AsType[*fault.Error](e.Err); ok { // of Options.Token
+		return own
 	}
 	failure := fault.New(fault.Registry, "%s", e).From(e).On("url", e.URL)
 	if e.From != "" {
@@ -179,6 +183,7 @@ type StatusError struct {
 	Status     int
 	RetryAfter time.Duration // the wait that the server requests, at most a day
 	Bearer     bool          // the server asks for a bearer token, as those of tools do
+	Token      bool          // the request had a token
 }
 
 func (e *StatusError) Error() string {
@@ -192,7 +197,7 @@ func (e *StatusError) Error() string {
 	return s
 }
 
-func (e *StatusError) explain(failure *fault.Error, url string) {
+func (e *StatusError) explain(failure *fault.Error, address string) {
 	failure.On("status", e.Status)
 	if e.RetryAfter > 0 {
 		failure.On("retry_after", int64(e.RetryAfter/time.Second))
@@ -202,10 +207,18 @@ func (e *StatusError) explain(failure *fault.Error, url string) {
 		failure.Code = fault.NotFound
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
 		failure.Code = fault.AuthRequired
+		if e.Token {
+			failure.Code = fault.AuthFailed
+			failure.Because("the server refuses the token that rye has for it")
+			if u, err := url.Parse(address); err == nil {
+				failure.Try("rye login " + fault.Quote(u.Scheme+"://"+u.Host))
+			}
+			return
+		}
 		failure.Because("rye sends no credentials")
 		if e.Bearer {
 			failure.Because("if it is an MCP server, such as one of rye serve, add it as one").
-				Try("rye mcp add NAME --http " + fault.Quote(url))
+				Try("rye mcp add NAME --http " + fault.Quote(address))
 		}
 	case e.Status == http.StatusTooManyRequests:
 		failure.Code = fault.RateLimited
