@@ -86,8 +86,9 @@ func notRegistered(id, version, url string) error {
 	if version != "" {
 		what += "@" + version
 	}
-	return fault.New(fault.NotFound, "the registry %q has no %s", url, what).From(fs.ErrNotExist).On("bundle", id).
-		On("version", version).On("registry", url).Try("rye docs registry")
+	f := fault.New(fault.NotFound, "the registry %q has no %s", url, what).From(fs.ErrNotExist).On("bundle", id).
+		On("version", version).On("registry", url)
+	return registry.Hint(url, f).Try("rye docs registry")
 }
 
 // registered returns the versions of a bundle in a registry. One that is yanked or too new is offered to locks that

@@ -23,6 +23,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages/fetch"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/lock/relock"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
@@ -255,7 +256,17 @@ func (l *Lock) connect(store install.Store) (err error) {
 // the user's policy lists, or that the user has typed.
 func (l *Lock) Web(t *trust.Trust) *web.Client {
 	return web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP, Again: l.Retried,
-		Inside: slices.Concat(t.Root.Side.Policy.Sections().Inside, l.Typed)})
+		Inside: slices.Concat(t.Root.Side.Policy.Sections().Inside, l.Typed), Token: l.token})
+}
+
+// token returns the token for an address: that of the private namespace's registry in rye.yaml which it is below.
+func (l *Lock) token(ctx context.Context, address string) (string, error) {
+	at, private := registry.PrivateOf(address)
+	named := func(r ryeyaml.Registry) bool { return r.URL == at }
+	if l.Token == nil || !private || !slices.ContainsFunc(l.Yaml.Registries, named) {
+		return "", nil
+	}
+	return l.Token(ctx, at, slices.Contains(l.Typed, ryeyaml.RegistryAt(at).Host()))
 }
 
 func (l *Lock) Exam() *admission.Trust { return l.Trust.Exam() }

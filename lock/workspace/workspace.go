@@ -30,6 +30,9 @@ type Options struct {
 	AllowUser bool                             // the user's space counts in a project with rye.yaml too
 	Bundles   []lockfile.Bundle                // used instead of the lock's, while a new lock is made
 	Git       func(project string) git.Options // how to run git; nil: git repositories are no sources
+	// Token returns the token with which the registry of a private namespace is read, "" for none. typed: the user has
+	// typed its host. nil: there is none.
+	Token func(ctx context.Context, registry string, typed bool) (string, error)
 	// OCI configures requests to registries: its Credential, Mirrors and Left count.
 	OCI oci.Options
 	// Parts verifies the items of signed plugins. Nil: they aren't compared with the plugins' parts.

@@ -39,11 +39,11 @@ func (c *addRun) meetRegistry(ctx context.Context, lock *paths.Lock, id string) 
 		met.Log, met.Key = known.Log, known.Key
 	}
 	if met.Log.IsZero() {
-		fetch := paths.Fetcher(lock.App)
-		if fetch == nil {
+		fetcher := paths.RegistryFetcher(lock.App)
+		if fetcher == nil {
 			return fault.New(fault.Offline, "the registry %q can't be met: rye is offline", at).Try(lock.App.Online())
 		}
-		description, err := registry.ReadDescription(ctx, fetch, at)
+		description, err := registry.ReadDescription(ctx, fetcher(false), at)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,15 @@ func (c *addRun) meetRegistry(ctx context.Context, lock *paths.Lock, id string) 
 		term.Note("  key  %s, which signs its indexes", met.Key)
 		term.Note("the registry then decides which versions of %s exist, and who may sign them stays your policy's",
 			met.Names[0])
-		if host, err := url.Parse(at); err == nil && host.Hostname() != description.Name {
+		host, space, private := registry.SplitPrivate(at)
+		name := ""
+		if u, err := url.Parse(host); err == nil {
+			name = u.Hostname()
+		}
+		if private {
+			name += registry.PrivatePath(space)
+		}
+		if name != description.Name {
 			term.Warn("its name is not that of its address")
 		}
 		if err := lock.App.Confirm(ctx, "write these keys into rye.yaml?"); err != nil {

@@ -1,6 +1,7 @@
 package paths
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -34,8 +35,16 @@ func RegistryFetcher(a *cli.App) func(stranger bool) registry.Fetcher {
 	if a.IsOffline() {
 		return nil
 	}
+	token := registryTokens(a)
 	return func(stranger bool) registry.Fetcher {
 		o := webOptions(a, stranger)
+		o.Token = func(ctx context.Context, address string) (string, error) {
+			at, private := registry.PrivateOf(address)
+			if !private {
+				return "", nil
+			}
+			return token(ctx, at, !stranger)
+		}
 		if root, err := Paths(a).RootPolicy(); err == nil {
 			o.Inside = slices.Clone(root.Side.Policy.Sections().Inside)
 		}

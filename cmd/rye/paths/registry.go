@@ -2,8 +2,10 @@ package paths
 
 import (
 	"context"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -59,6 +61,55 @@ func RegistrySecret(host string) (string, error) {
 			On("host", fault.Clip(host, 200)).Try("rye docs oci")
 	}
 	return name, nil
+}
+
+// RegistryToken is the variable with a token for the registry that a command names, in pipelines.
+const RegistryToken = "RYE_REGISTRY_TOKEN"
+
+// TokenSecret returns the name of the secret with the token for a registry of bundles.
+func TokenSecret(registry string) (string, error) {
+	u, err := url.Parse(registry)
+	if err != nil {
+		return "", err
+	}
+	name, err := RegistrySecret(u.Host)
+	return "registry." + strings.TrimPrefix(name, "oci."), err
+}
+
+// registryTokens returns the tokens with which this user reads private namespaces, each asked for once. The one of
+// RYE_REGISTRY_TOKEN names no host: it is for one that the user has typed, never for one that a project names.
+func registryTokens(app *cli.App) func(ctx context.Context, registry string, typed bool) (string, error) {
+	var mu sync.Mutex
+	tokens := map[string]string{}
+	return func(ctx context.Context, registry string, typed bool) (string, error) {
+		if token := app.Env(RegistryToken); typed && token != "" {
+			return token, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		token, known := tokens[registry]
+		if known {
+			return token, nil
+		}
+		name, err := TokenSecret(registry)
+		if err != nil {
+			return "", err
+		}
+		store, err := Secrets(app)
+		if err != nil {
+			return "", err
+		}
+		token, err = store.Get(ctx, name)
+		switch fault.CodeOf(err) {
+		case "", fault.AuthRequired:
+			tokens[registry] = token
+			return token, nil
+		case fault.SessionExpired:
+			return "", fault.New(fault.SessionExpired, "the token for %q has expired", registry).From(err).
+				On("registry", registry).Try("rye login " + fault.Quote(registry))
+		}
+		return "", err
+	}
 }
 
 // registryOptions returns this user's credentials and mirrors.

@@ -64,6 +64,7 @@ func Options(app *cli.App) workspace.Options {
 		Git:        session.Git(MachineHost(app)),
 		OCI:        registryOptions(app),
 		Parts:      parts.Verify,
+		Token:      registryTokens(app),
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *loginRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := secretOf(at)
+	name, err := paths.TokenSecret(at)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (c *logoutRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := secretOf(at)
+	name, err := paths.TokenSecret(at)
 	if err != nil {
 		return nil, err
 	}

@@ -76,22 +76,9 @@ func address(text string) (string, error) {
 	return at, nil
 }
 
-// tokenVariable holds a token for the registry of a command, in pipelines.
-const tokenVariable = "RYE_REGISTRY_TOKEN"
-
-// secretOf returns the name of the secret with the token for a registry.
-func secretOf(at string) (string, error) {
-	u, err := url.Parse(at)
-	if err != nil {
-		return "", err
-	}
-	name, err := paths.RegistrySecret(u.Host)
-	return "registry." + strings.TrimPrefix(name, "oci."), err
-}
-
 // open returns a session with a registry, which needs a token.
 func open(ctx context.Context, app *cli.App, at string) (*registry.Session, error) {
-	return openWith(ctx, app, at, app.Env(tokenVariable), true)
+	return openWith(ctx, app, at, app.Env(paths.RegistryToken), true)
 }
 
 // openToRead returns a session for what needs no token. That of RYE_REGISTRY_TOKEN names no registry: it goes to one
@@ -99,7 +86,7 @@ func open(ctx context.Context, app *cli.App, at string) (*registry.Session, erro
 func openToRead(ctx context.Context, app *cli.App, at string, typed bool) (*registry.Session, error) {
 	token := ""
 	if typed {
-		token = app.Env(tokenVariable)
+		token = app.Env(paths.RegistryToken)
 	}
 	return openWith(ctx, app, at, token, false)
 }
@@ -113,7 +100,7 @@ func openWith(ctx context.Context, app *cli.App, at, token string, need bool) (*
 	if token != "" {
 		return session, nil
 	}
-	name, err := secretOf(at)
+	name, err := paths.TokenSecret(at)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +124,7 @@ const pipelineToken = "RYE_ID_TOKEN"
 
 // openFor returns a session that may publish a bundle: in a pipeline whose run has a token of its own, by that.
 func openFor(ctx context.Context, app *cli.App, at, bundle string) (*registry.Session, error) {
-	if app.Env(tokenVariable) != "" || app.Env(pipelineToken) == "" && app.Env(actionsURL) == "" {
+	if app.Env(paths.RegistryToken) != "" || app.Env(pipelineToken) == "" && app.Env(actionsURL) == "" {
 		return open(ctx, app, at)
 	}
 	session, err := openToRead(ctx, app, at, false)
