@@ -198,7 +198,7 @@ func registryWords(t *testing.T, home string) (words map[string][]string, first,
 		t.Fatal(err)
 	}
 	for _, name := range []string{"acme", "other"} {
-		if _, err := r.Claim(ctx, by, name); err != nil {
+		if _, err := r.Claim(ctx, by, name, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,7 +263,7 @@ func stagedChanges(t *testing.T, r *registry.Registry, by *registry.Caller) (ids
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Claim(ctx, by, "team"); err != nil {
+	if _, err := r.Claim(ctx, by, "team", ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range []client.Change{
@@ -289,7 +289,7 @@ func stagedChanges(t *testing.T, r *registry.Registry, by *registry.Caller) (ids
 	if _, err := r.SetPublisher(ctx, by, "other/base", client.PublisherChange{Add: binding}); err != nil {
 		t.Fatal(err)
 	}
-	all, err := r.Publishers(ctx, "other/base")
+	all, err := r.Publishers(ctx, nil, "other/base")
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}

@@ -61,6 +61,7 @@ type Caller struct {
 	Binder  string // of a pipeline: the account that has bound it to what it publishes
 	Token   *Token
 	globs   []glob.Glob
+	host    bool
 }
 
 // Name returns the caller's name in the log.

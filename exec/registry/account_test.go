@@ -30,19 +30,19 @@ func TestClaim(t *testing.T) {
 		"R-Y-E": fault.Denied, "skills": fault.Denied, "admin": fault.Denied, "a/b": fault.Validation,
 		"": fault.Validation, "a b": fault.Validation, "con": fault.Validation,
 	} {
-		_, err := w.Claim(t.Context(), eve, name)
+		_, err := w.Claim(t.Context(), eve, name, "")
 		wants(t, err, code, "")
 	}
-	_, err := w.Claim(t.Context(), nil, "free")
+	_, err := w.Claim(t.Context(), nil, "free", "")
 	wants(t, err, fault.AuthRequired, "owner")
-	_, err = w.Claim(t.Context(), w.caller("ada", registry.ScopePublish), "free")
+	_, err = w.Claim(t.Context(), w.caller("ada", registry.ScopePublish), "free", "")
 	wants(t, err, fault.Denied, "no scope owner")
 	narrow := w.callerFor(registry.Token{Account: "ada", Label: "n", Names: []string{"one/**"},
 		Scopes: []registry.Scope{registry.ScopeOwner}})
-	_, err = w.Claim(t.Context(), narrow, "two")
+	_, err = w.Claim(t.Context(), narrow, "two", "")
 	wants(t, err, fault.Denied, "not for")
 	w.claim(narrow, "one")
-	_, err = w.Space(t.Context(), "nothing")
+	_, err = w.Space(t.Context(), nil, "nothing")
 	wants(t, err, fault.NotFound, "nothing")
 }
 
@@ -88,7 +88,7 @@ func TestOwners(t *testing.T) {
 	}
 	_, err = w.Publish(ctx, ada, bytes.NewReader(w.archive(pack{id: "acme/x", version: "1.1.0"})))
 	wants(t, err, fault.Denied, "doesn't own")
-	if space, err := w.Space(ctx, "acme"); err != nil || space.Owners[0] != "eve" {
+	if space, err := w.Space(ctx, nil, "acme"); err != nil || space.Owners[0] != "eve" {
 		t.Errorf("%+v, %v", space, err)
 	}
 	_, err = w.Change(ctx, eve, "acme", giving("eve"))
@@ -228,7 +228,7 @@ func TestSearch(t *testing.T) {
 		"acme base": "acme/base@1.10.0",
 		"nothing":   "",
 	} {
-		hits, err := w.Search(t.Context(), query)
+		hits, err := w.Search(t.Context(), nil, query, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +241,7 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"", " ", strings.Repeat("x", 201)} {
-		_, err := w.Search(t.Context(), query)
+		_, err := w.Search(t.Context(), nil, query, "")
 		wants(t, err, fault.Validation, "query")
 	}
 }
@@ -294,7 +294,7 @@ func TestEnded(t *testing.T) {
 		wants(t, err, fault.NotFound, "")
 		_, err = w.Change(ctx, ada, name, adding("eve"))
 		wants(t, err, fault.NotFound, "")
-		if _, err := w.Space(ctx, name); fault.CodeOf(err) != fault.NotFound {
+		if _, err := w.Space(ctx, nil, name); fault.CodeOf(err) != fault.NotFound {
 			t.Error(err)
 		}
 	}

@@ -37,43 +37,45 @@ type listRow struct {
 	Last    int       `json:"last"` // the number in the last id that the registry gave
 }
 
-const (
-	listName = "advisories/" + publicLog
-	// reissueEvery is how old the list of advisories becomes before it is issued again unchanged.
-	reissueEvery = time.Hour
-)
+// reissueEvery is how old a list of advisories becomes before it is issued again unchanged.
+const reissueEvery = time.Hour
 
 // Advise adds an advisory, or revises the one with its id. The registry sets the times and, if there is none, the id.
-// It must be about a published bundle.
+// It must be about a published bundle. Clients of a private namespace read it in the list of that.
 func (r *Registry) Advise(ctx context.Context, draft *advisory.Advisory) (*advisory.Advisory, error) {
 	var made *advisory.Advisory
-	return made, r.change(ctx, func(in rows.Writer) (err error) {
-		published, err := anyVersion(in, draft.Bundle)
+	never := fault.New(fault.NotFound, "no bundle %q was ever published here", draft.Bundle).On("bundle", draft.Bundle)
+	if portable.CheckID(draft.Bundle) != nil {
+		return nil, never
+	}
+	return made, r.change(ctx, SpaceOf(draft.Bundle), func(in rows.Writer) error {
+		l, err := r.logOf(in, SpaceOf(draft.Bundle))
+		if err != nil {
+			return err
+		}
+		published, err := anyVersion(in, l, draft.Bundle)
 		if err == nil && !published {
-			err = fault.New(fault.NotFound, "no bundle %q was ever published here", draft.Bundle).
-				On("bundle", draft.Bundle)
+			err = never
 		}
 		if err == nil {
-			made, err = r.advise(ctx, in, draft)
+			made, err = r.advise(ctx, in, l, draft)
 		}
 		return err
 	})
 }
 
-// anyVersion reports whether a bundle has a version, unpublished ones included.
-func anyVersion(in rows.Reader, id string) (found bool, err error) {
-	if portable.CheckID(id) != nil {
-		return false, nil
-	}
-	return found, each(in, "version/"+id+"@", func(string, *Version) (bool, error) {
+// anyVersion reports whether a log has a version of a bundle, unpublished ones included.
+func anyVersion(in rows.Reader, l *log, id string) (found bool, err error) {
+	return found, each(in, l.versionRow(id+"@"), func(string, *Version) (bool, error) {
 		found = true
 		return false, nil
 	})
 }
 
-// advise writes the document of an advisory, its entry in the log, and its row.
-func (r *Registry) advise(ctx context.Context, in rows.Writer, draft *advisory.Advisory) (*advisory.Advisory, error) {
-	list, err := r.nextIssue(in)
+// advise writes the document of an advisory, its entry in a log, and its row.
+func (r *Registry) advise(ctx context.Context, in rows.Writer, l *log, draft *advisory.Advisory) (*advisory.Advisory,
+	error) {
+	list, err := r.nextIssue(in, l)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +83,10 @@ func (r *Registry) advise(ctx context.Context, in rows.Writer, draft *advisory.A
 	a.Modified, a.Published = list.Issued, list.Issued
 	var old *advisory.Advisory
 	if a.ID == "" {
-		if a.ID, err = newAdvisoryID(in, list); err != nil {
+		if a.ID, err = newAdvisoryID(in, l, list); err != nil {
 			return nil, err
 		}
-	} else if old, err = advisoryOf(in, a.ID); err != nil {
+	} else if old, err = advisoryOf(in, l, a.ID); err != nil {
 		return nil, err
 	}
 	if old != nil {
@@ -103,24 +105,36 @@ func (r *Registry) advise(ctx context.Context, in rows.Writer, draft *advisory.A
 	}
 	row := advisoryRow{Text: string(text), Digest: cas.Sum(text)}
 	// The document comes before the entry that names it.
-	if err := r.o.Blobs.Replace(ctx, client.DocumentFile(row.Digest), text); err != nil {
+	if err := r.o.Blobs.Replace(ctx, l.newDocument(row.Digest), text); err != nil {
 		return nil, err
 	}
-	if row.Leaf, err = r.appendEntry(in, &tlog.Entry{Kind: tlog.Advisory, Release: tlog.Release{Bundle: a.Bundle},
+	if row.Leaf, err = r.appendEntry(in, l, &tlog.Entry{Kind: tlog.Advisory, Release: tlog.Release{Bundle: a.Bundle},
 		Document: row.Digest, By: host}); err != nil {
 		return nil, err
 	}
-	if err := put(in, "advisory/"+a.ID, row); err != nil {
+	if err := put(in, l.advisoryRow(a.ID), row); err != nil {
 		return nil, err
 	}
-	return &a, put(in, listName, list)
+	return &a, put(in, l.listRow(), list)
 }
 
-// nextIssue returns the row of the next issue of the list. Its time isn't earlier than that of the last one, and its
-// counter isn't lower than that time in seconds: so a registry that was restored from a backup doesn't go back to a
-// counter that clients have seen.
-func (r *Registry) nextIssue(in rows.Reader) (*listRow, error) {
-	list, err := get[listRow](in, listName)
+// beginList makes the list of a new log due.
+func (r *Registry) beginList(in rows.Writer, l *log) error {
+	if old, err := get[listRow](in, l.listRow()); err != nil || old != nil {
+		return err
+	}
+	list, err := r.nextIssue(in, l)
+	if err != nil {
+		return err
+	}
+	return put(in, l.listRow(), list)
+}
+
+// nextIssue returns the row of the next issue of a log's list. Its time isn't earlier than that of the last one, and
+// its counter isn't lower than that time in seconds: so a registry that was restored from a backup doesn't go back to
+// a counter that clients have seen.
+func (r *Registry) nextIssue(in rows.Reader, l *log) (*listRow, error) {
+	list, err := get[listRow](in, l.listRow())
 	if err != nil {
 		return nil, err
 	}
@@ -135,41 +149,49 @@ func (r *Registry) nextIssue(in rows.Reader) (*listRow, error) {
 }
 
 // newAdvisoryID returns an id that no advisory has, as RYE-2026-0001.
-func newAdvisoryID(in rows.Reader, list *listRow) (string, error) {
+func newAdvisoryID(in rows.Reader, l *log, list *listRow) (string, error) {
 	for {
 		list.Last++
 		id := fmt.Sprintf("RYE-%d-%04d", list.Issued.Year(), list.Last)
-		if old, err := advisoryOf(in, id); err != nil || old == nil {
+		if old, err := advisoryOf(in, l, id); err != nil || old == nil {
 			return id, err
 		}
 	}
 }
 
-// advisoryOf returns an advisory, or nil.
-func advisoryOf(in rows.Reader, id string) (*advisory.Advisory, error) {
+// advisoryOf returns an advisory of a log, or nil.
+func advisoryOf(in rows.Reader, l *log, id string) (*advisory.Advisory, error) {
 	if !advisory.IsID(id) {
 		return nil, nil
 	}
-	row, err := get[advisoryRow](in, "advisory/"+id)
+	row, err := get[advisoryRow](in, l.advisoryRow(id))
 	if err != nil || row == nil {
 		return nil, err
 	}
-	return row.parse(id)
+	return row.parse(l, id)
 }
 
-func (row *advisoryRow) parse(id string) (*advisory.Advisory, error) {
+func (row *advisoryRow) parse(l *log, id string) (*advisory.Advisory, error) {
 	a, err := advisory.Parse([]byte(row.Text))
 	if err != nil {
-		return nil, damagedRow("advisory/"+id, err)
+		return nil, damagedRow(l.advisoryRow(id), err)
 	}
 	return a, nil
 }
 
-// WithdrawAdvisory makes an advisory count no more. It stays in the list.
-func (r *Registry) WithdrawAdvisory(ctx context.Context, id string) (*advisory.Advisory, error) {
+// WithdrawAdvisory makes an advisory count no more. It stays in the list: that of a private namespace, or for "" the
+// public one.
+func (r *Registry) WithdrawAdvisory(ctx context.Context, private, id string) (*advisory.Advisory, error) {
+	if private != "" && portable.CheckID(private) != nil {
+		return nil, unclaimed(private)
+	}
+	l, err := r.logNamed(private)
+	if err != nil {
+		return nil, err
+	}
 	var made *advisory.Advisory
-	return made, r.change(ctx, func(in rows.Writer) error {
-		old, err := advisoryOf(in, id)
+	if err := r.o.Rows.Update(ctx, func(in rows.Writer) error {
+		old, err := advisoryOf(in, l, id)
 		switch {
 		case err != nil:
 			return err
@@ -185,20 +207,34 @@ func (r *Registry) WithdrawAdvisory(ctx context.Context, id string) (*advisory.A
 		if withdrawn.Withdrawn.Before(old.Published) { // a clock that went back
 			withdrawn.Withdrawn = old.Published
 		}
-		made, err = r.advise(ctx, in, &withdrawn)
+		made, err = r.advise(ctx, in, l, &withdrawn)
 		return err
-	})
+	}); err != nil {
+		return nil, err
+	}
+	return made, r.flush(ctx, l)
 }
 
-// Advisories returns all advisories, by their ids.
-func (r *Registry) Advisories(ctx context.Context) (all []*advisory.Advisory, err error) {
-	return all, r.o.Rows.View(ctx, func(in rows.Reader) error {
-		all = nil
-		return each(in, "advisory/", func(id string, row *advisoryRow) (bool, error) {
-			a, err := row.parse(id)
-			all = append(all, a)
-			return true, err
+// An Advised is an advisory, and the private namespace whose list has it; "" for the public list.
+type Advised struct {
+	*advisory.Advisory
+	Private string
+}
+
+// Advisories returns the advisories of all lists, by their ids.
+func (r *Registry) Advisories(ctx context.Context) (all []Advised, err error) {
+	return all, r.eachLog(ctx, func(ctx context.Context, l *log) error {
+		var some []Advised
+		err := r.o.Rows.View(ctx, func(in rows.Reader) error {
+			some = nil
+			return each(in, l.advisoryRows(), func(id string, row *advisoryRow) (bool, error) {
+				a, err := row.parse(l, id)
+				some = append(some, Advised{a, l.space})
+				return true, err
+			})
 		})
+		all = append(all, some...)
+		return err
 	})
 }
 
@@ -228,10 +264,10 @@ func takedownAdvisory(v *Version, why Reason, summary string) *advisory.Advisory
 }
 
 // takenDown returns the advisory of an earlier takedown of a version, or nil.
-func takenDown(in rows.Reader, v *Version, why Reason) (found *advisory.Advisory, err error) {
+func takenDown(in rows.Reader, l *log, v *Version, why Reason) (found *advisory.Advisory, err error) {
 	want := takedownAdvisory(v, why, "")
-	return found, each(in, "advisory/", func(id string, row *advisoryRow) (bool, error) {
-		a, err := row.parse(id)
+	return found, each(in, l.advisoryRows(), func(id string, row *advisoryRow) (bool, error) {
+		a, err := row.parse(l, id)
 		if err == nil && a.Bundle == v.Bundle && a.Kind == want.Kind && len(a.Spans) == 0 && a.Withdrawn.IsZero() &&
 			slices.Equal(a.Versions, want.Versions) {
 			found = a
@@ -251,71 +287,96 @@ func (r *Registry) Takedown(ctx context.Context, id, version string, why Reason,
 		return nil, fault.New(fault.Validation, "unknown reason %q: expected one of %v", why, Reasons)
 	}
 	var made *advisory.Advisory
-	return made, r.change(ctx, func(in rows.Writer) error {
-		v, err := get[Version](in, "version/"+id+"@"+version)
+	return made, r.change(ctx, SpaceOf(id), func(in rows.Writer) error {
+		logs, err := r.logsOf(in, SpaceOf(id))
 		if err != nil {
 			return err
 		}
-		if v == nil {
-			return noVersion(id, version)
-		}
-		if v.Unpublished > 0 {
-			if made, err = takenDown(in, v, why); err != nil || made != nil {
-				return err // the answer to an earlier request was lost
+		for i, l := range logs {
+			v, err := get[Version](in, l.versionRow(id+"@"+version))
+			if err != nil {
+				return err
 			}
-			return fault.New(fault.Conflict, "%s is unpublished already", v.Key()).On("bundle", id).
-				On("version", version).
-				Try("ryed registry advisory add --bundle " + fault.Quote(id) + " --versions =" + version)
+			switch {
+			case i > 0 && (v == nil || v.Unpublished > 0):
+				continue // it was never in the private log, or is gone from there
+			case i > 0 && signing(in, l) != nil:
+				r.o.Warn(fault.New(fault.Unavailable, "%s stays in the private log of %q, which signs nothing",
+					v.Key(), l.space))
+				continue
+			case v == nil:
+				return noVersion(id, version)
+			}
+			a, err := r.takedown(ctx, in, l, v, why, summary)
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				made = a
+			}
 		}
-		if v.Unpublished, err = r.appendEntry(in, &tlog.Entry{Kind: tlog.Unpublish, By: host, Release: tlog.Release{
-			Bundle: id, Version: version, Manifest: v.Manifest}}); err != nil {
-			return err
-		}
-		if err := put(in, "version/"+v.Key(), v); err != nil {
-			return err
-		}
-		made, err = r.advise(ctx, in, takedownAdvisory(v, why, summary))
-		return err
+		return nil
 	})
 }
 
-// Reissue issues the list of advisories again if the last issue has become old, and writes what files don't show yet.
-// A registry that serves calls it now and then: the age of the list tells clients how long ago the registry vouched
-// for it.
-func (r *Registry) Reissue(ctx context.Context) error {
+// takedown removes a version from a log.
+func (r *Registry) takedown(ctx context.Context, in rows.Writer, l *log, v *Version, why Reason, summary string) (
+	*advisory.Advisory, error) {
+	if v.Unpublished > 0 {
+		if made, err := takenDown(in, l, v, why); err != nil || made != nil {
+			return made, err // the answer to an earlier request was lost
+		}
+		return nil, fault.New(fault.Conflict, "%s is unpublished already", v.Key()).On("bundle", v.Bundle).
+			On("version", v.Version).
+			Try("ryed registry advisory add --bundle " + fault.Quote(v.Bundle) + " --versions =" + v.Version)
+	}
+	if err := r.withdraw(in, l, v, host, true); err != nil {
+		return nil, err
+	}
+	return r.advise(ctx, in, l, takedownAdvisory(v, why, summary))
+}
+
+// Reissue issues the lists of advisories again whose last issue has become old, and writes what files don't show yet.
+// A registry that serves calls it now and then: the age of a list tells clients how long ago the registry vouched for
+// it.
+func (r *Registry) Reissue(ctx context.Context) error { return r.eachLog(ctx, r.reissue) }
+
+func (r *Registry) reissue(ctx context.Context, l *log) error {
 	due := false
 	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
-		list, err := get[listRow](in, listName)
+		list, err := get[listRow](in, l.listRow())
 		if err != nil {
 			return err
 		}
-		stopped, err := get[halt](in, haltRow)
+		stopped, err := get[halt](in, l.haltRow())
 		due = stopped == nil && (list == nil || r.now().Sub(list.Issued) >= reissueEvery)
 		return err
 	}); err != nil {
 		return err
 	}
-	if !due {
-		return r.Flush(ctx)
-	}
-	return r.change(ctx, func(in rows.Writer) error {
-		list, err := r.nextIssue(in)
-		if err != nil {
+	if due {
+		if err := r.o.Rows.Update(ctx, func(in rows.Writer) error {
+			list, err := r.nextIssue(in, l)
+			if err != nil {
+				return err
+			}
+			return put(in, l.listRow(), list)
+		}); err != nil {
 			return err
 		}
-		return put(in, listName, list)
-	})
+	}
+	return r.flush(ctx, l)
 }
 
 // listDue reports whether the file of the list is older than its row; with now, whether it may be written now: a log
 // that has stopped signs nothing.
-func (r *Registry) listDue(ctx context.Context, now bool) (due bool, err error) {
+func (r *Registry) listDue(ctx context.Context, l *log, now bool) (due bool, err error) {
 	err = r.o.Rows.View(ctx, func(in rows.Reader) error {
-		list, err := get[listRow](in, listName)
+		list, err := get[listRow](in, l.listRow())
 		if due = list != nil && list.Shown < list.Counter; err != nil || !now {
 			return err
 		}
-		stopped, err := get[halt](in, haltRow)
+		stopped, err := get[halt](in, l.haltRow())
 		due = due && stopped == nil
 		return err
 	})
@@ -324,13 +385,13 @@ func (r *Registry) listDue(ctx context.Context, now bool) (due bool, err error) 
 
 // writeList writes the file of the list, and the row that says so, which ends the lease. The files show every entry
 // that the list names: otherwise it is left to the next flush.
-func (r *Registry) writeList(ctx context.Context) error {
-	text, counter, err := r.makeList(ctx, nil)
+func (r *Registry) writeList(ctx context.Context, l *log) error {
+	text, counter, err := r.makeList(ctx, l, nil)
 	if err != nil {
 		return err
 	}
 	if text != nil {
-		if err := r.o.Blobs.Replace(ctx, client.AdvisoriesFile, text); err != nil {
+		if err := r.o.Blobs.Replace(ctx, l.dir+client.AdvisoriesFile, text); err != nil {
 			return err
 		}
 	}
@@ -342,36 +403,36 @@ func (r *Registry) writeList(ctx context.Context) error {
 		if held != nil && held.Holder == r.process {
 			in.Delete(leaseRow)
 		}
-		now, err := get[listRow](in, listName)
+		now, err := get[listRow](in, l.listRow())
 		if err != nil || text == nil || now.Shown >= counter {
 			return err
 		}
 		now.Shown = counter
-		return put(in, listName, now)
+		return put(in, l.listRow(), now)
 	})
 }
 
-// makeList returns the signed list of advisories, whose bytes depend on the rows alone, and its counter. It returns no
-// text while an entry of the log isn't shown; of a log that is restored, c shows as many as it has.
-func (r *Registry) makeList(ctx context.Context, c *tlog.Checkpoint) (text []byte, counter int64, err error) {
+// makeList returns the signed list of a log's advisories, whose bytes depend on the rows alone, and its counter. It
+// returns no text while an entry of the log isn't shown; of a log that is restored, c shows as many as it has.
+func (r *Registry) makeList(ctx context.Context, l *log, c *tlog.Checkpoint) (text []byte, counter int64, err error) {
 	var list *advisory.List
 	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
 		list = nil
-		state, err := get[logState](in, "log/"+publicLog)
+		state, err := get[logState](in, l.stateRow())
 		if err != nil || state != nil && state.Shown < state.Size {
 			return err
 		}
-		row, err := get[listRow](in, listName)
+		row, err := get[listRow](in, l.listRow())
 		if err != nil || row == nil {
 			return err
 		}
-		list = &advisory.List{Registry: r.o.Name, Counter: row.Counter, Issued: row.Issued}
-		return each(in, "advisory/", func(id string, row *advisoryRow) (bool, error) {
+		list = &advisory.List{Registry: l.title, Counter: row.Counter, Issued: row.Issued}
+		return each(in, l.advisoryRows(), func(id string, row *advisoryRow) (bool, error) {
 			if c != nil && row.Leaf >= c.Size {
 				list = nil
 				return false, nil
 			}
-			a, err := row.parse(id)
+			a, err := row.parse(l, id)
 			if err == nil {
 				list.Entries = append(list.Entries, advisory.Entry{ID: id, Bundle: a.Bundle, Document: row.Digest,
 					Leaf: row.Leaf, Modified: a.Modified})
@@ -385,26 +446,26 @@ func (r *Registry) makeList(ctx context.Context, c *tlog.Checkpoint) (text []byt
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := made.Sign(r.o.IndexKey, list.Issued); err != nil {
+	if err := made.Sign(l.indexes, list.Issued); err != nil {
 		return nil, 0, err
 	}
 	return manifest.Join(nil, body, made.Signatures), list.Counter, nil
 }
 
-// checkAdvisories makes the list of advisories again from the rows, and reads the documents that entries of the log
+// checkAdvisories makes the list of a log's advisories again from the rows, and reads the documents that its entries
 // name.
-func (r *Registry) checkAdvisories(ctx context.Context, check *Check) error {
-	due, err := r.listDue(ctx, false)
+func (r *Registry) checkAdvisories(ctx context.Context, check *Check, l *log) error {
+	due, err := r.listDue(ctx, l, false)
 	if err != nil {
 		return err
 	}
 	if !due {
-		text, _, err := r.makeList(ctx, nil)
+		text, _, err := r.makeList(ctx, l, nil)
 		if err != nil {
 			return err
 		}
 		if text != nil {
-			if err := r.same(ctx, check, client.AdvisoriesFile, text); err != nil {
+			if err := r.same(ctx, check, l.dir+client.AdvisoriesFile, text); err != nil {
 				return err
 			}
 		}
@@ -412,10 +473,10 @@ func (r *Registry) checkAdvisories(ctx context.Context, check *Check) error {
 	documents := map[cas.Digest]bool{}
 	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
 		clear(documents)
-		return each(in, "entry/"+publicLog+"/", func(n string, row *leaf) (bool, error) {
+		return each(in, l.entryRows(), func(n string, row *leaf) (bool, error) {
 			entry, err := tlog.ParseEntry([]byte(row.Entry))
 			if err != nil {
-				return false, damagedRow("entry/"+publicLog+"/"+n, err)
+				return false, damagedRow(l.entryRows()+n, err)
 			}
 			if !entry.Document.IsZero() {
 				documents[entry.Document] = true
@@ -426,15 +487,15 @@ func (r *Registry) checkAdvisories(ctx context.Context, check *Check) error {
 		return err
 	}
 	for digest := range documents {
-		if err := r.checkDocument(ctx, check, digest); err != nil {
+		if err := r.checkDocument(ctx, check, l, digest); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Registry) checkDocument(ctx context.Context, check *Check, digest cas.Digest) error {
-	name := client.DocumentFile(digest)
+func (r *Registry) checkDocument(ctx context.Context, check *Check, l *log, digest cas.Digest) error {
+	name := l.dir + client.DocumentFile(digest)
 	file, err := r.o.Blobs.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		check.wrong("%s is missing", name)

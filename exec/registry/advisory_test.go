@@ -104,15 +104,15 @@ func TestAdvise(t *testing.T) {
 	if _, err := w.Advise(ctx, draft(a.ID, "acme/other", "1.2.0")); fault.CodeOf(err) != fault.Conflict {
 		t.Error(err)
 	}
-	if _, err := w.WithdrawAdvisory(ctx, "RYE-2026-0009"); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.WithdrawAdvisory(ctx, "", "RYE-2026-0009"); fault.CodeOf(err) != fault.NotFound {
 		t.Error(err)
 	}
-	if _, err := w.WithdrawAdvisory(ctx, "no id"); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.WithdrawAdvisory(ctx, "", "no id"); fault.CodeOf(err) != fault.NotFound {
 		t.Error(err)
 	}
 	w.now = noon.Add(-time.Hour) // a clock that goes back
 	for range 2 {
-		if withdrawn, err := w.WithdrawAdvisory(ctx, a.ID); err != nil || !withdrawn.Withdrawn.Equal(noon) {
+		if withdrawn, err := w.WithdrawAdvisory(ctx, "", a.ID); err != nil || !withdrawn.Withdrawn.Equal(noon) {
 			t.Errorf("%+v, %v", withdrawn, err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestVerifyAdvisories(t *testing.T) {
 	}
 	old := w.read(client.AdvisoriesFile)
 	document := client.DocumentFile(w.list().Entries[0].Document)
-	if _, err := w.WithdrawAdvisory(t.Context(), "RYE-2026-0001"); err != nil {
+	if _, err := w.WithdrawAdvisory(t.Context(), "", "RYE-2026-0001"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -358,7 +358,7 @@ func TestUnreadableAdvisories(t *testing.T) {
 			_, err := r.Advise(ctx, draft("", "acme/base", "2.0.0"))
 			return err
 		}},
-		{"withdraw", func(r *registry.Registry) error { _, err := r.WithdrawAdvisory(ctx, "RYE-EXAMPLE"); return err }},
+		{"withdraw", func(r *registry.Registry) error { _, err := r.WithdrawAdvisory(ctx, "", "RYE-EXAMPLE"); return err }},
 		{"takedown", func(r *registry.Registry) error {
 			_, err := r.Takedown(ctx, "acme/base", "1.0.0", registry.Malware, "")
 			return err

@@ -72,13 +72,13 @@ func (r *Registry) stored(ctx context.Context, name string, v *Version, file io.
 	return cmp.Or(err, failed)
 }
 
-// isReleased reports whether an archive is that of a version which isn't unpublished.
-func isReleased(in rows.Reader, archive cas.Digest) (bool, error) {
-	row, err := get[archiveRow](in, "archive/"+hexOf(archive))
+// released reports whether an archive is that of a version in a log which isn't unpublished.
+func (l *log) released(in rows.Reader, archive cas.Digest) (bool, error) {
+	row, err := get[archiveRow](in, l.archiveRow(hexOf(archive)))
 	if err != nil || row == nil {
 		return false, err
 	}
-	v, err := get[Version](in, "version/"+row.Version)
+	v, err := get[Version](in, l.versionRow(row.Version))
 	return v != nil && v.Unpublished == 0, err
 }
 
@@ -106,12 +106,21 @@ func (r *Registry) store(ctx context.Context, name string, v *Version, file io.R
 	return err == nil, err
 }
 
-// promote copies a staged archive to where clients read it. No index names it yet.
-func (r *Registry) promote(ctx context.Context, v *Version) error {
+// promoted copies staged archives to where the clients of a log read them, and then does what releases them. If that
+// fails, they don't stay there. No index names them before.
+func (r *Registry) promoted(ctx context.Context, to *log, versions []*Version, do func() error) error {
+	if len(versions) == 0 {
+		return do()
+	}
+	v, name := versions[0], to.dir+client.ArchiveFile(versions[0].Archive)
+	rest := func() error { return r.promoted(ctx, to, versions[1:], do) }
 	file, err := r.o.Blobs.Open(ctx, stagedFile(v.Archive))
 	if errors.Is(err, fs.ErrNotExist) { // another approval may have released it meanwhile
-		if file, err = r.o.Blobs.Open(ctx, client.ArchiveFile(v.Archive)); err == nil {
-			return file.Close()
+		if file, err = r.o.Blobs.Open(ctx, name); err == nil {
+			if err = file.Close(); err == nil {
+				err = rest()
+			}
+			return err
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fault.New(fault.Conflict, "the archive of %s is gone: stage it again", v.Key()).From(err).
@@ -122,8 +131,7 @@ func (r *Registry) promote(ctx context.Context, v *Version) error {
 		return err
 	}
 	defer file.Close()
-	_, err = r.store(ctx, client.ArchiveFile(v.Archive), v, file)
-	return err
+	return r.stored(ctx, name, v, file, to.released, rest)
 }
 
 // forget removes archives that no longer wait.

@@ -24,6 +24,7 @@ type Event struct {
 	Name     string          `json:"name,omitempty"`    // of a bundle, or a namespace
 	Version  string          `json:"version,omitempty"` // of a bundle
 	Entry    *int64          `json:"entry,omitempty"`   // its number in the log
+	Private  bool            `json:"private,omitempty"` // that log is the one of a private namespace
 	Token    string          `json:"token,omitempty"`   // its id
 	Detail   string          `json:"detail,omitempty"`
 	Document json.RawMessage `json:"document,omitempty"` // what the log's entry says
@@ -90,26 +91,42 @@ func (f *Filter) has(e *Event) bool {
 // Audit returns what happened, in the order of time.
 func (r *Registry) Audit(ctx context.Context, filter Filter) ([]Event, error) {
 	all := []Event{}
-	documents := map[int]cas.Digest{}
 	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
 		all = all[:0]
-		clear(documents)
-		if err := each(in, "audit/", func(_ string, e *Event) (bool, error) {
+		return each(in, "audit/", func(_ string, e *Event) (bool, error) {
 			if filter.has(e) {
 				all = append(all, *e)
 			}
 			return true, nil
-		}); err != nil {
-			return err
-		}
+		})
+	}); err != nil {
+		return nil, err
+	}
+	if err := r.eachLog(ctx, func(ctx context.Context, l *log) error {
+		some, err := r.auditLog(ctx, l, filter)
+		all = append(all, some...)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	return all, nil
+}
+
+// auditLog returns what the entries of a log say.
+func (r *Registry) auditLog(ctx context.Context, l *log, filter Filter) (all []Event, err error) {
+	documents := map[int]cas.Digest{}
+	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
+		all = all[:0]
+		clear(documents)
 		n := int64(-1)
-		return each(in, "entry/"+publicLog+"/", func(name string, l *leaf) (bool, error) {
+		return each(in, l.entryRows(), func(name string, row *leaf) (bool, error) {
 			n++
-			entry, err := tlog.ParseEntry([]byte(l.Entry))
-			if err != nil || entryRow(publicLog, n) != "entry/"+publicLog+"/"+name {
-				return false, damagedRow("entry/"+publicLog+"/"+name, err)
+			entry, err := tlog.ParseEntry([]byte(row.Entry))
+			if err != nil || l.entryRow(n) != l.entryRows()+name {
+				return false, damagedRow(l.entryRows()+name, err)
 			}
-			for _, e := range eventsOf(n, entry) {
+			for _, e := range eventsOf(l, n, entry) {
 				if filter.has(&e) {
 					if !entry.Document.IsZero() {
 						documents[len(all)] = entry.Document
@@ -123,32 +140,29 @@ func (r *Registry) Audit(ctx context.Context, filter Filter) ([]Event, error) {
 		return nil, err
 	}
 	for i, digest := range documents {
-		text, err := r.document(ctx, digest)
-		if err != nil {
+		if all[i].Document, err = r.document(ctx, l, digest); err != nil {
 			return nil, err
 		}
-		all[i].Document = text
 	}
-	slices.SortStableFunc(all, func(a, b Event) int { return a.Time.Compare(b.Time) })
 	return all, nil
 }
 
-// eventsOf returns the events of an entry of the log: one for each version of a group.
-func eventsOf(n int64, entry *tlog.Entry) (all []Event) {
+// eventsOf returns the events of an entry of a log: one for each version of a group.
+func eventsOf(l *log, n int64, entry *tlog.Entry) (all []Event) {
 	about := entry.All()
 	if len(about) == 0 {
 		about = []tlog.Release{entry.Release}
 	}
 	for _, release := range about {
 		all = append(all, Event{Time: entry.Time, What: string(entry.Kind), Account: entry.By, Name: release.Bundle,
-			Version: release.Version, Entry: &n})
+			Version: release.Version, Entry: &n, Private: !l.public()})
 	}
 	return all
 }
 
-// document returns what an entry of the log says, if that is JSON.
-func (r *Registry) document(ctx context.Context, digest cas.Digest) (json.RawMessage, error) {
-	file, err := r.o.Blobs.Open(ctx, client.DocumentFile(digest))
+// document returns what an entry of a log says, if that is JSON.
+func (r *Registry) document(ctx context.Context, l *log, digest cas.Digest) (json.RawMessage, error) {
+	file, err := r.o.Blobs.Open(ctx, l.dir+client.DocumentFile(digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec/registry/blobs"
 	"github.com/rye-build/rye/exec/registry/rows"
 	client "github.com/rye-build/rye/lock/registry"
@@ -39,6 +40,14 @@ type Backup struct {
 	Archives   int64             `json:"archives"`
 	Bytes      int64             `json:"bytes"` // of archives
 	Files      map[string]string `json:"files"` // of the data directory, private keys among them
+	// Private are the logs of private namespaces, whose private keys are derived from those of the public log.
+	Private map[string]BackupLog `json:"private,omitempty"`
+}
+
+// A BackupLog is the log of a private namespace in a backup.
+type BackupLog struct {
+	Log        string `json:"log"`                  // its key
+	Checkpoint string `json:"checkpoint,omitempty"` // "" if its files showed none yet
 }
 
 const (
@@ -66,13 +75,38 @@ var skipped = []string{"lease/", "halt/", "restore/", "session/", "link/", "devi
 
 // A snapshot is one state of the rows, in a file.
 type snapshot struct {
-	file      *os.File
-	size      int64
-	backup    *Backup
-	entries   int64
-	archives  map[cas.Digest]int64 // with their sizes
-	staged    map[cas.Digest]int64 // archives of versions that wait for approvals
-	documents map[cas.Digest]bool
+	file    *os.File
+	size    int64
+	backup  *Backup
+	entries int64
+	named
+}
+
+// named are the files that rows name, by the digests of their bytes.
+type named struct {
+	archives  map[cas.Digest]*place
+	staged    map[cas.Digest]*place // archives of versions that wait for approvals
+	documents map[cas.Digest]*place
+}
+
+// A place is where files with the same bytes are. They are in two logs' files after a private namespace was made
+// public.
+type place struct {
+	names []string
+	size  int64 // -1: nothing but the file says it
+}
+
+func newNamed() named {
+	return named{map[cas.Digest]*place{}, map[cas.Digest]*place{}, map[cas.Digest]*place{}}
+}
+
+func addPlace(all map[cas.Digest]*place, digest cas.Digest, size int64, name string) {
+	if all[digest] == nil {
+		all[digest] = &place{size: size}
+	}
+	if !slices.Contains(all[digest].names, name) {
+		all[digest].names = append(all[digest].names, name)
+	}
 }
 
 // backupTries is how often Backup begins with newer rows because an archive was unpublished meanwhile.
@@ -108,12 +142,29 @@ func (r *Registry) Backup(ctx context.Context, to blobs.Store, files map[string]
 
 // snapshot writes the rows of one state to a temporary file without a name.
 func (r *Registry) snapshot(ctx context.Context, files map[string]string) (_ *snapshot, err error) {
-	checkpoint, err := r.shownCheckpoint(ctx)
-	if err != nil {
+	s := &snapshot{backup: &Backup{Format: backupFormat, Name: r.o.Name, Log: r.public.key.String(),
+		Key: r.KeyOf().String(), Made: r.now(), Files: files}}
+	if err := r.eachLog(ctx, func(ctx context.Context, l *log) error {
+		checkpoint, err := r.shownCheckpoint(ctx, l)
+		switch {
+		case err == nil && l.public():
+			s.backup.Checkpoint = string(checkpoint.Text)
+			return nil
+		case err != nil && (l.public() || !errors.Is(err, fs.ErrNotExist)):
+			return err
+		}
+		if s.backup.Private == nil {
+			s.backup.Private = map[string]BackupLog{}
+		}
+		kept := BackupLog{Log: l.key.String()}
+		if err == nil {
+			kept.Checkpoint = string(checkpoint.Text)
+		}
+		s.backup.Private[l.space] = kept
+		return nil
+	}); err != nil {
 		return nil, err
 	}
-	s := &snapshot{backup: &Backup{Format: backupFormat, Name: r.o.Name, Log: r.log.String(),
-		Key: r.o.IndexKey.Public().String(), Made: r.now(), Checkpoint: string(checkpoint.Text), Files: files}}
 	if s.file, err = os.CreateTemp(r.o.TempDir, "backup-"); err != nil {
 		return nil, err
 	}
@@ -129,7 +180,7 @@ func (r *Registry) snapshot(ctx context.Context, files map[string]string) (_ *sn
 
 // write writes all rows, and notes what they name.
 func (s *snapshot) write(in rows.Reader) error {
-	s.archives, s.staged, s.documents = map[cas.Digest]int64{}, map[cas.Digest]int64{}, map[cas.Digest]bool{}
+	s.named = newNamed()
 	hasher := cas.NewHasher()
 	w := bufio.NewWriterSize(io.MultiWriter(s.file, hasher), 64<<10)
 	for row, err := range in.Scan("", "") {
@@ -151,23 +202,29 @@ func (s *snapshot) write(in rows.Reader) error {
 		return err
 	}
 	s.backup.Rows = hasher.Digest()
-	for _, size := range s.archives {
+	for _, archive := range s.archives {
 		s.backup.Archives++
-		s.backup.Bytes += size
+		s.backup.Bytes += archive.size
 	}
 	return nil
 }
 
 // note notes the archive or the document that a row names.
 func (s *snapshot) note(row rows.Row) error {
-	switch kind, _, _ := strings.Cut(row.Name, "/"); kind {
+	dir := ""
+	kind, rest, _ := strings.Cut(row.Name, "/")
+	if kind == client.PrivateDir {
+		kind, rest, _ = strings.Cut(rest, "/")
+		dir = client.PrivateDir + "/" + SpaceOf(rest) + "/"
+	}
+	switch kind {
 	case "version":
 		var v Version
 		if err := json.Unmarshal(row.Value, &v); err != nil {
 			return damagedRow(row.Name, err)
 		}
 		if v.Unpublished == 0 {
-			s.archives[v.Archive] = v.Size
+			addPlace(s.archives, v.Archive, v.Size, dir+client.ArchiveFile(v.Archive))
 		}
 	case "staged":
 		var waiting Staged
@@ -176,7 +233,7 @@ func (s *snapshot) note(row rows.Row) error {
 		}
 		if waiting.waits(s.backup.Made) {
 			for _, v := range waiting.Versions {
-				s.staged[v.Archive] = v.Size
+				addPlace(s.staged, v.Archive, v.Size, stagedFile(v.Archive))
 			}
 		}
 	case "entry":
@@ -190,8 +247,13 @@ func (s *snapshot) note(row rows.Row) error {
 			return damagedRow(row.Name, err)
 		}
 		s.entries++
+		if space, ok := logOfEntry(row.Name); !ok {
+			return damagedRow(row.Name, errors.New("it is of no log"))
+		} else if space != "" {
+			dir = client.PrivateDir + "/" + space + "/"
+		}
 		if !entry.Document.IsZero() {
-			s.documents[entry.Document] = true
+			addPlace(s.documents, entry.Document, -1, dir+client.DocumentFile(entry.Document))
 		}
 	}
 	return nil
@@ -231,11 +293,16 @@ func (r *Registry) copyNamed(ctx context.Context, to blobs.Store, s *snapshot, d
 			there[info.Name] = info.Size
 		}
 	}
-	one := func(from, name string, digest cas.Digest, size int64, what string) error {
-		if have, ok := there[name]; ok && (have == size || size < 0) {
+	one := func(p *place, name string, digest cas.Digest, what string) error {
+		if have, ok := there[name]; ok && (have == p.size || p.size < 0) {
 			return nil
 		}
-		err := copyFile(ctx, r.o.Blobs, from, to, name, digest, size)
+		err := fs.ErrNotExist
+		for _, from := range p.names {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = copyFile(ctx, r.o.Blobs, from, to, name, digest, p.size)
+			}
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			gone = true
@@ -246,23 +313,19 @@ func (r *Registry) copyNamed(ctx context.Context, to blobs.Store, s *snapshot, d
 			return err
 		default:
 			done.Copied++
-			there[name] = size // the same archive may be staged, too
+			there[name] = p.size // the same archive may be staged, too
 		}
 		return nil
 	}
-	for digest, size := range s.archives {
-		if err := one(client.ArchiveFile(digest), archivesDir+hexOf(digest), digest, size, "archive"); err != nil {
-			return false, err
-		}
-	}
-	for digest, size := range s.staged {
-		if err := one(stagedFile(digest), archivesDir+hexOf(digest), digest, size, "staged archive"); err != nil {
-			return false, err
-		}
-	}
-	for digest := range s.documents {
-		if err := one(client.DocumentFile(digest), documentsDir+hexOf(digest), digest, -1, "document"); err != nil {
-			return false, err
+	for _, some := range []struct {
+		places    map[cas.Digest]*place
+		dir, what string
+	}{{s.archives, archivesDir, "archive"}, {s.staged, archivesDir, "staged archive"},
+		{s.documents, documentsDir, "document"}} {
+		for digest, p := range some.places {
+			if err := one(p, some.dir+hexOf(digest), digest, some.what); err != nil {
+				return false, err
+			}
 		}
 	}
 	slices.Sort(done.Wrong)
@@ -321,7 +384,7 @@ func (s *snapshot) finish(ctx context.Context, to blobs.Store, done *BackedUp) e
 		return err
 	}
 	keep := map[string]bool{name: true}
-	for _, some := range []map[cas.Digest]int64{s.archives, s.staged} {
+	for _, some := range []map[cas.Digest]*place{s.archives, s.staged} {
 		for digest := range some {
 			keep[archivesDir+hexOf(digest)] = true
 		}
@@ -382,6 +445,11 @@ func parseBackup(text []byte) (*Backup, error) {
 	}
 	if err == nil {
 		err = client.CheckName(b.Name)
+	}
+	for space := range b.Private {
+		if err == nil {
+			err = portable.CheckID(space)
+		}
 	}
 	if err != nil {
 		return nil, fault.New(fault.Parsing, "%s: %v", backupFile, err).From(err)

@@ -305,7 +305,7 @@ func TestUnreadableFiles(t *testing.T) {
 			if _, err := r.Audit(ctx, registry.Filter{}); err != nil {
 				return err
 			}
-			if _, err := r.Seen(ctx, checkpoint); err != nil {
+			if _, err := r.Seen(ctx, nil, checkpoint); err != nil {
 				return err
 			}
 			_, err = r.Backup(ctx, folder(t), nil)

@@ -29,6 +29,8 @@
 //	archive/HEX             the version that an archive belongs to
 //	log/NAME                the state of a log: how many entries it has, and how many of them its files show
 //	entry/NAME/NUMBER       an entry of a log, numbered in 12 digits
+//	private/KIND/…          the rows version, archive and touched of private namespaces
+//	private/advisory/NAMESPACE/ID   their advisories
 //	publisher/BUNDLE@ID     the binding of a pipeline to a bundle
 //	staged/ID               what waits for approvals
 //	touched/ID              the last entry that changed the index of a bundle
@@ -40,7 +42,18 @@
 //	restore/unfinished      a restore is under way, and no registry may be opened
 //	audit/NUMBER            what happened to an account or a token, numbered in 12 digits; the row audit has the next
 //
-// The log of the public namespaces has the name "public".
+// The log of the public namespaces has the name "public", that of a private one "private/NAMESPACE".
+//
+// # Private namespaces
+//
+// A private namespace has a log of its own, whose files are a registry of its own to clients, below
+// private/NAMESPACE/. Its keys are derived from the key of the indexes (logs.go): every process that serves the
+// registry has them. Its versions have rows and files of their own, so that what reads the public ones can't show
+// them. Who may not see it is answered as if no account owned the name, after the same work (spaceFor); where that
+// can't be, because a name is to be claimed, it is reserved.
+//
+// A namespace that becomes public has its versions published anew in the public log (visibility.go). The archives are
+// copied by the flush that shows the new entries: nothing is public before the transaction that says so.
 //
 // # Files
 //
@@ -51,6 +64,7 @@
 //
 // Rotate makes the document by which another key takes the log over (package lock/registry), and the next Open with
 // that key completes it: describe finds the files of the key before, and takeOver signs them anew.
+// Private logs go on with their keys.
 //
 // # Backup and restore
 //
@@ -58,5 +72,6 @@
 // that (restore.go). The log that it continues may have grown after the backup: if it signed other entries in their
 // place, it would show two histories. So a restored log is halted (halt.go): it shows the checkpoint of the backup,
 // and takes no entry until all witnesses say that they know no newer one, or the host shows the newest one of a mirror
-// or a client. What any client shows can only stop the log: a checkpoint that it has signed and doesn't continue.
+// or a client. What any client shows can only stop the log: a checkpoint that it has signed and doesn't continue. Each
+// private log is halted for itself, and has no witnesses.
 package registry

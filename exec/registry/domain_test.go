@@ -61,7 +61,7 @@ func TestDomains(t *testing.T) {
 	ada, eve := w.caller("ada"), w.caller("eve")
 	for name, by := range map[string]string{"acme.example": "eve", "other.example": "ada", "none.example": "ada",
 		"xn--e1afmkfd.xn--p1ai": "ada"} {
-		_, err := w.Claim(ctx, w.caller(by), name)
+		_, err := w.Claim(ctx, w.caller(by), name, "")
 		wants(t, err, fault.Denied, "its DNS doesn't name the account")
 	}
 	w.claim(ada, "acme.example")
@@ -72,14 +72,14 @@ func TestDomains(t *testing.T) {
 	w.o.TXT = nil // the DNS is asked at the first claim alone
 	w.open()
 	w.claim(ada, "acme.example")
-	_, err = w.Claim(ctx, ada, "another.example")
+	_, err = w.Claim(ctx, ada, "another.example", "")
 	wants(t, err, fault.Denied, "its DNS doesn't name the account")
 	w.o.TXT = func(context.Context, string) ([]string, error) {
 		return nil, &net.DNSError{Err: "i/o timeout", IsTimeout: true}
 	}
 	w.open()
 	w.now = w.now.Add(time.Second)
-	_, err = w.Claim(ctx, ada, "another.example")
+	_, err = w.Claim(ctx, ada, "another.example", "")
 	wants(t, err, fault.Unavailable, "doesn't answer")
 }
 
@@ -95,7 +95,7 @@ func TestPendingDomain(t *testing.T) {
 	records["_rye.acme.example."] = []string{"rye-owner=registry.example/eve"}
 	_, _, err := w.Trust(ctx, client.Exchange{Bundle: "acme.example/base", Token: "one"})
 	wants(t, err, fault.Denied, "its DNS doesn't name the account \"ada\"")
-	if _, err := w.Space(ctx, "acme.example"); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.Space(ctx, nil, "acme.example"); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("it is claimed: %v", err)
 	}
 	records["_rye.acme.example."] = []string{"rye-owner=registry.example/ada"}

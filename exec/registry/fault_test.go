@@ -86,7 +86,7 @@ func TestUnreadableRows(t *testing.T) {
 			_, err := r.Publish(ctx, ada, bytes.NewReader(b))
 			return err
 		},
-		"claim": func(r *registry.Registry) error { _, err := r.Claim(ctx, ada, "fresh"); return err },
+		"claim": func(r *registry.Registry) error { _, err := r.Claim(ctx, ada, "fresh", ""); return err },
 		"owner": func(r *registry.Registry) error {
 			_, err := r.Change(ctx, eve, "zebra", adding("ada"))
 			return err
@@ -99,9 +99,9 @@ func TestUnreadableRows(t *testing.T) {
 			_, err := r.Withdraw(ctx, ada, "acme/base", "1.1.0", true)
 			return err
 		},
-		"space":    func(r *registry.Registry) error { _, err := r.Space(ctx, "acme"); return err },
-		"versions": func(r *registry.Registry) error { _, err := r.Versions(ctx, "acme/base"); return err },
-		"search":   func(r *registry.Registry) error { _, err := r.Search(ctx, "acme"); return err },
+		"space":    func(r *registry.Registry) error { _, err := r.Space(ctx, nil, "acme"); return err },
+		"versions": func(r *registry.Registry) error { _, err := r.Versions(ctx, nil, "acme/base"); return err },
+		"search":   func(r *registry.Registry) error { _, err := r.Search(ctx, nil, "acme", ""); return err },
 		"verify":   func(r *registry.Registry) error { _, err := r.Verify(ctx); return err },
 		"account":  func(r *registry.Registry) error { _, err := r.AddAccount(ctx, "grace"); return err },
 		"caller":   func(r *registry.Registry) error { _, err := r.Caller(ctx, secret); return err },
@@ -113,7 +113,7 @@ func TestUnreadableRows(t *testing.T) {
 		"audit":   func(r *registry.Registry) error { _, err := r.Audit(ctx, registry.Filter{}); return err },
 		"metrics": func(r *registry.Registry) error { _, err := r.Metrics(ctx); return err },
 		"seen": func(r *registry.Registry) error {
-			_, err := r.Seen(ctx, w.read("log/checkpoint"))
+			_, err := r.Seen(ctx, nil, w.read("log/checkpoint"))
 			return err
 		},
 		"backup":       func(r *registry.Registry) error { _, err := r.Backup(ctx, folder(t), nil); return err },

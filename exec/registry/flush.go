@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/tlog"
 )
 
-// A lease is the row of the process that writes the files of the log: one at a time, so that no checkpoint replaces a
+// A lease is the row of the process that writes the files of the logs: one at a time, so that no checkpoint replaces a
 // newer one.
 type lease struct {
 	Holder string    `json:"holder"`
@@ -35,24 +35,35 @@ const (
 
 var errLease error = fault.New(fault.Busy, "another process writes the log's files")
 
-// Flush writes the files for entries that they don't show yet: tiles, checkpoint, proofs, indexes, in this order, and
-// then the list of advisories. It may be repeated after an interruption at any point, since each file depends on the
-// rows alone. Of several processes one writes, and the others wait until it has written their entries, too.
+// Flush writes the files of all logs for entries that they don't show yet. One log that can't be shown keeps no other
+// from it.
 func (r *Registry) Flush(ctx context.Context) error {
+	return r.eachLog(ctx, r.flush)
+}
+
+// flush writes the files of a log for entries that they don't show yet: tiles, checkpoint, proofs, indexes, in this
+// order, and then the list of advisories. It may be repeated after an interruption at any point, since each file
+// depends on the rows alone. Of several processes one writes, and the others wait until it has written their entries,
+// too.
+func (r *Registry) flush(ctx context.Context, l *log) error {
 	r.flushing.Lock()
 	defer r.flushing.Unlock()
 	var waited time.Duration
+	var brought int64 // the entries before have their archives
 	for {
-		state, entries, err := r.unshown(ctx)
+		state, entries, err := r.unshown(ctx, l)
 		switch {
 		case err != nil:
 			return err
-		case state == nil:
-			err = r.begin(ctx)
+		case state == nil && l.public():
+			err = r.begin(ctx, l)
+		case len(entries) > 0:
+			err = r.bring(ctx, l, entries)
+			brought = state.Shown + int64(len(entries))
 		}
 		if err == nil && len(entries) == 0 {
 			var due bool
-			if due, err = r.listDue(ctx, true); err == nil && !due {
+			if due, err = r.listDue(ctx, l, true); err == nil && !due {
 				return nil
 			}
 		}
@@ -62,10 +73,14 @@ func (r *Registry) Flush(ctx context.Context) error {
 		until, err := r.hold(ctx)
 		if err == nil {
 			// Another process may have written them since.
-			if state, entries, err = r.unshown(ctx); err == nil && len(entries) > 0 {
-				err = r.write(ctx, state, entries, until)
+			state, entries, err = r.unshown(ctx, l)
+			if err == nil && len(entries) > 0 && state.Shown+int64(len(entries)) > brought {
+				err = r.bring(ctx, l, entries)
+			}
+			if err == nil && len(entries) > 0 {
+				err = r.write(ctx, l, state, entries, until)
 			} else if err == nil {
-				err = r.writeList(ctx)
+				err = r.writeList(ctx, l)
 			}
 			if err = r.release(ctx, err); err != nil {
 				return err
@@ -82,17 +97,17 @@ func (r *Registry) Flush(ctx context.Context) error {
 	}
 }
 
-// unshown returns the next entries that the files don't show. It refuses to go on with a log that has stopped.
-func (r *Registry) unshown(ctx context.Context) (state *logState, entries [][]byte, err error) {
+// unshown returns the next entries of a log that its files don't show. It refuses to go on with one that has stopped.
+func (r *Registry) unshown(ctx context.Context, l *log) (state *logState, entries [][]byte, err error) {
 	err = r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
-		if state, err = get[logState](in, "log/"+publicLog); err != nil || state == nil {
+		if state, err = get[logState](in, l.stateRow()); err != nil || state == nil {
 			return err
 		}
-		if entries, err = entriesIn(in, state.Shown, min(state.Size, state.Shown+flushMost)); err != nil {
+		if entries, err = entriesIn(in, l, state.Shown, min(state.Size, state.Shown+flushMost)); err != nil {
 			return err
 		}
 		if len(entries) > 0 {
-			return signing(in)
+			return signing(in, l)
 		}
 		return nil
 	})
@@ -155,27 +170,30 @@ func (r *Registry) release(ctx context.Context, err error) error {
 }
 
 // write writes the files that show these entries, and then the row that says so.
-func (r *Registry) write(ctx context.Context, state *logState, entries [][]byte, until time.Time) error {
+func (r *Registry) write(ctx context.Context, l *log, state *logState, entries [][]byte, until time.Time) error {
 	begin := time.Now()
 	defer func() { r.o.Metrics.flush.Observe(time.Since(begin).Seconds()) }()
-	checkpoint, err := r.grow(ctx, state.Shown, entries)
+	checkpoint, err := r.grow(ctx, l, state.Shown, entries)
+	if err == nil && state.Shown == 0 && !l.public() {
+		err = r.describe(ctx, l)
+	}
 	if err == nil && r.o.Now().After(until.Add(-leaseMargin)) {
 		err = fault.New(fault.Busy, "the log's files took too long to write")
 	}
 	if err == nil {
-		err = r.show(ctx, checkpoint, state.Shown, entries)
+		err = r.show(ctx, l, checkpoint, state.Shown, entries)
 	}
 	if err != nil {
 		r.tail = nil // what was added to it is unknown
 		return err
 	}
-	return r.shown(ctx, checkpoint)
+	return r.shown(ctx, l, checkpoint)
 }
 
 // shown records how many entries the files show, and lets others write.
-func (r *Registry) shown(ctx context.Context, c *tlog.Checkpoint) error {
+func (r *Registry) shown(ctx context.Context, l *log, c *tlog.Checkpoint) error {
 	return r.o.Rows.Update(ctx, func(in rows.Writer) error {
-		now, err := get[logState](in, "log/"+publicLog)
+		now, err := get[logState](in, l.stateRow())
 		if err != nil {
 			return err
 		}
@@ -190,7 +208,7 @@ func (r *Registry) shown(ctx context.Context, c *tlog.Checkpoint) error {
 			return nil
 		}
 		now.Shown = c.Size
-		return put(in, "log/"+publicLog, now)
+		return put(in, l.stateRow(), now)
 	})
 }
 

@@ -84,7 +84,7 @@ func TestFormerBinding(t *testing.T) {
 	if bound != 2 {
 		t.Errorf("the log has %d entries of the binding, want its making and its end", bound)
 	}
-	if left, err := w.Publishers(ctx, "evely/base"); err != nil || len(left) != 1 || left[0].ID != kept.ID {
+	if left, err := w.Publishers(ctx, nil, "evely/base"); err != nil || len(left) != 1 || left[0].ID != kept.ID {
 		t.Errorf("another namespace's: %+v, %v", left, err)
 	}
 }

@@ -20,6 +20,8 @@ type Metrics struct {
 	flush, rows      metrics.Histogram
 	entries, shown   metrics.Gauge
 	signing          metrics.Gauge
+
+	privateLogs, privateEntries, privateStopped metrics.Gauge // without the names of namespaces
 }
 
 // NewMetrics returns metrics that are all 0.
@@ -34,31 +36,48 @@ func NewMetrics() *Metrics {
 	m.flush = m.Histogram("ryed_flush_duration_seconds", "Time to write the files that show new log entries.",
 		metrics.Seconds)
 	m.rows = m.Histogram("ryed_rows_duration_seconds", "Time of a transaction of the rows.", metrics.Seconds, "kind")
-	m.entries = m.Gauge("ryed_log_entries", "Entries of the log.")
-	m.shown = m.Gauge("ryed_log_shown_entries", "Entries of the log that clients see.")
-	m.signing = m.Gauge("ryed_log_signing", "1 while the log gets new entries, 0 after a restore.")
+	m.entries = m.Gauge("ryed_log_entries", "Entries of the public log.")
+	m.shown = m.Gauge("ryed_log_shown_entries", "Entries of the public log that clients see.")
+	m.signing = m.Gauge("ryed_log_signing", "1 while the public log gets new entries, 0 after a restore.")
+	m.privateLogs = m.Gauge("ryed_private_logs", "Logs of private namespaces.")
+	m.privateEntries = m.Gauge("ryed_private_log_entries", "Entries of all logs of private namespaces.")
+	m.privateStopped = m.Gauge("ryed_private_logs_stopped", "Logs of private namespaces that get no new entries.")
 	return m
 }
 
 // Metrics returns what the registry has counted since this process began.
 func (r *Registry) Metrics(ctx context.Context) ([]byte, error) {
 	m := r.o.Metrics
-	err := r.o.Rows.View(ctx, func(in rows.Reader) error {
-		state, err := get[logState](in, "log/"+publicLog)
-		if err != nil {
+	var logs, private, stopped int64
+	err := r.eachLog(ctx, func(ctx context.Context, l *log) error {
+		return r.o.Rows.View(ctx, func(in rows.Reader) error {
+			state, err := get[logState](in, l.stateRow())
+			if err != nil {
+				return err
+			}
+			if state == nil {
+				state = &logState{}
+			}
+			h, err := get[halt](in, l.haltRow())
+			signing := float64(1)
+			if h != nil {
+				signing = 0
+			}
+			if l.public() {
+				m.entries.Set(float64(state.Size))
+				m.shown.Set(float64(state.Shown))
+				m.signing.Set(signing)
+				return err
+			}
+			logs++
+			private += state.Size
+			stopped += 1 - int64(signing)
 			return err
-		}
-		if state != nil {
-			m.entries.Set(float64(state.Size))
-			m.shown.Set(float64(state.Shown))
-		}
-		stopped, err := get[halt](in, haltRow)
-		m.signing.Set(1)
-		if stopped != nil {
-			m.signing.Set(0)
-		}
-		return err
+		})
 	})
+	m.privateLogs.Set(float64(logs))
+	m.privateEntries.Set(float64(private))
+	m.privateStopped.Set(float64(stopped))
 	return m.Append(nil), err
 }
 

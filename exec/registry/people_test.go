@@ -370,7 +370,7 @@ func TestReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	for bundle, want := range map[string]int{"acme/base": 0, "other/base": 1} {
-		if all, err := w.Publishers(ctx, bundle); err != nil || len(all) != want {
+		if all, err := w.Publishers(ctx, nil, bundle); err != nil || len(all) != want {
 			t.Errorf("pipelines of %s: %v, %v", bundle, all, err)
 		}
 	}

@@ -108,6 +108,14 @@ type Person struct {
 	form    string // the token of its forms
 }
 
+// Caller returns the person as one who reads everything of the account.
+func (p *Person) Caller() *Caller {
+	if p == nil {
+		return nil
+	}
+	return &Caller{Account: p.Account, Token: &Token{Account: p.Account, Scopes: []Scope{ScopeRead}}}
+}
+
 // FormToken returns what each form of the person's pages carries, so that a page of another site can't send one.
 func (p *Person) FormToken() string { return p.form }
 

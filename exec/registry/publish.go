@@ -43,6 +43,7 @@ type Version struct {
 
 	Yanked      int64 `json:"yanked,omitempty"` // the number of the entry that yanked it
 	Unpublished int64 `json:"unpublished,omitempty"`
+	Private     bool  `json:"private,omitempty"` // it is in the log of a private namespace
 }
 
 // Key returns "ID@VERSION".
@@ -81,23 +82,28 @@ func (r *Registry) Publish(ctx context.Context, by *Caller, body io.Reader) (v *
 	}
 	// Who may not publish this isn't told whether it exists. Nothing of what would be refused is stored: the archive
 	// of a version that was taken down must not come back.
+	var l *log
 	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
-		published, err := r.published(in, by, version)
+		var published *Version
+		l, published, err = r.published(in, by, version)
 		if err == nil && published == nil {
-			_, err = r.mayEnter(in, by.Account, version)
+			_, err = r.mayEnter(in, by.Account, l, version)
 		}
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	name := client.ArchiveFile(version.Archive)
-	if err := r.stored(ctx, name, version, file, isReleased, func() error {
-		return r.change(ctx, func(in rows.Writer) error { return r.admit(in, by, version) })
+	name, space := l.dir+client.ArchiveFile(version.Archive), SpaceOf(version.Bundle)
+	if err := r.stored(ctx, name, version, file, l.released, func() error {
+		return r.change(ctx, space, func(in rows.Writer) error { return r.admit(in, by, l, version) })
 	}); err != nil {
 		return nil, err
 	}
 	return version, nil
 }
+
+// errMoved ends a publish whose namespace became private or public after its archive was stored.
+var errMoved error = fault.New(fault.Busy, "the namespace has become private or public meanwhile: publish again")
 
 // inspect reads an archive whole, as bundle verify does, with the keys that it carries: the registry vouches for its
 // form and for who published it, never for its signers.
@@ -163,10 +169,10 @@ func (v *Version) listable() error {
 
 // fitsIndex refuses a version with which the index of its bundle would be too large. A row has all that the index says
 // of its version, except for a few numbers.
-func fitsIndex(in rows.Reader, v *Version) error {
+func fitsIndex(in rows.Reader, l *log, v *Version) error {
 	const numbers = 200
 	size := 0
-	for row, err := range in.Scan("version/"+v.Bundle+"@", "") {
+	for row, err := range in.Scan(l.versionRow(v.Bundle+"@"), "") {
 		if err != nil {
 			return err
 		}
@@ -272,21 +278,30 @@ func checkID(v *Version) error {
 	return nil
 }
 
-// published returns the version that an archive was published as before, or nil, to who may publish it.
-func (r *Registry) published(in rows.Reader, by *Caller, v *Version) (*Version, error) {
+// published returns the log of a version's namespace, and the version that an archive was published as before, or
+// nil, to who may publish it.
+func (r *Registry) published(in rows.Reader, by *Caller, v *Version) (*log, *Version, error) {
 	if err := r.mayPublish(in, by, v); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	old, err := get[Version](in, "version/"+v.Key())
+	l, err := r.logOf(in, SpaceOf(v.Bundle))
+	if err != nil {
+		return nil, nil, err
+	}
+	old, err := get[Version](in, l.versionRow(v.Key()))
 	if err != nil || old == nil || old.Archive != v.Archive || old.Unpublished > 0 {
-		return nil, err
+		return l, nil, err
 	}
-	return old, nil
+	return l, old, nil
 }
 
 // admit writes the version and the log's entry, in one transaction. Of two publishers of one version, one wins.
-func (r *Registry) admit(in rows.Writer, by *Caller, v *Version) error {
-	old, err := r.published(in, by, v)
+// stored is the log whose files have the archive.
+func (r *Registry) admit(in rows.Writer, by *Caller, stored *log, v *Version) error {
+	l, old, err := r.published(in, by, v)
+	if err == nil && l.name != stored.name {
+		err = errMoved
+	}
 	if err != nil {
 		return err
 	}
@@ -294,11 +309,11 @@ func (r *Registry) admit(in rows.Writer, by *Caller, v *Version) error {
 		*v = *old // the answer to an earlier request was lost
 		return nil
 	}
-	return r.enter(in, by.Account, v)
+	return r.enter(in, by.Account, l, v)
 }
 
-// mayEnter returns an account as it is after it has published versions, or why it can't publish them.
-func (r *Registry) mayEnter(in rows.Reader, by string, versions ...*Version) (*Account, error) {
+// mayEnter returns an account as it is after it has published versions in a log, or why it can't publish them.
+func (r *Registry) mayEnter(in rows.Reader, by string, l *log, versions ...*Version) (*Account, error) {
 	account, err := active(in, by)
 	if err != nil {
 		return nil, err
@@ -307,10 +322,10 @@ func (r *Registry) mayEnter(in rows.Reader, by string, versions ...*Version) (*A
 		return nil, err
 	}
 	for _, v := range versions {
-		if err := unused(in, v); err != nil {
+		if err := unused(in, l, v); err != nil {
 			return nil, err
 		}
-		if err := fitsIndex(in, v); err != nil {
+		if err := fitsIndex(in, l, v); err != nil {
 			return nil, err
 		}
 		account.Bytes += v.Size
@@ -325,9 +340,9 @@ func (r *Registry) mayEnter(in rows.Reader, by string, versions ...*Version) (*A
 // newVersions is what the tally of an account's versions counts.
 const newVersions = "new versions"
 
-// enter publishes versions by an account: one entry of the log for all, or none.
-func (r *Registry) enter(in rows.Writer, by string, versions ...*Version) error {
-	account, err := r.mayEnter(in, by, versions...)
+// enter publishes versions by an account: one entry of a log for all, or none.
+func (r *Registry) enter(in rows.Writer, by string, l *log, versions ...*Version) error {
+	account, err := r.mayEnter(in, by, l, versions...)
 	if err != nil {
 		return err
 	}
@@ -345,25 +360,30 @@ func (r *Registry) enter(in rows.Writer, by string, versions ...*Version) error 
 	if len(versions) == 1 {
 		entry.Kind, entry.Release, entry.Releases = tlog.Publish, entry.Releases[0], nil
 	}
-	leaf, err := r.appendEntry(in, entry)
+	leaf, err := r.appendEntry(in, l, entry)
 	if err != nil {
 		return err
 	}
 	for _, v := range versions {
-		v.By, v.Leaf, v.Time = by, leaf, entry.Time
-		if err := put(in, "archive/"+hexOf(v.Archive), archiveRow{v.Key()}); err != nil {
-			return err
-		}
-		if err := put(in, "version/"+v.Key(), v); err != nil {
+		v.By, v.Leaf, v.Time, v.Private = by, leaf, entry.Time, !l.public()
+		if err := putVersion(in, l, v); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unused refuses a version whose number was given before.
-func unused(in rows.Reader, v *Version) error {
-	old, err := get[Version](in, "version/"+v.Key())
+// putVersion writes the rows of a version.
+func putVersion(in rows.Writer, l *log, v *Version) error {
+	if err := put(in, l.archiveRow(hexOf(v.Archive)), archiveRow{v.Key()}); err != nil {
+		return err
+	}
+	return put(in, l.versionRow(v.Key()), v)
+}
+
+// unused refuses a version whose number a log was given before.
+func unused(in rows.Reader, l *log, v *Version) error {
+	old, err := get[Version](in, l.versionRow(v.Key()))
 	if err != nil || old == nil {
 		return err
 	}
@@ -394,12 +414,16 @@ func (r *Registry) Withdraw(ctx context.Context, by *Caller, id, version string,
 		return nil, noVersion(id, version)
 	}
 	var v *Version
-	err := r.change(ctx, func(in rows.Writer) error {
+	err := r.change(ctx, SpaceOf(id), func(in rows.Writer) error {
 		if _, err := r.owned(in, by, SpaceOf(id)); err != nil {
 			return err
 		}
-		var err error
-		if v, err = get[Version](in, "version/"+id+"@"+version); err != nil {
+		logs, err := r.logsOf(in, SpaceOf(id))
+		if err != nil {
+			return err
+		}
+		l := logs[0]
+		if v, err = get[Version](in, l.versionRow(id+"@"+version)); err != nil {
 			return err
 		}
 		switch {
@@ -408,22 +432,38 @@ func (r *Registry) Withdraw(ctx context.Context, by *Caller, id, version string,
 		case v == nil || v.Unpublished > 0:
 			return noVersion(id, version)
 		case unpublish:
-			if err := r.mayUnpublish(in, v); err != nil {
+			if err := r.mayUnpublish(in, l, v); err != nil {
 				return err
 			}
 		}
-		entry := &tlog.Entry{Kind: tlog.Yank, By: by.Name(), Release: tlog.Release{Bundle: id, Version: version,
-			Manifest: v.Manifest}}
-		at := &v.Yanked
-		if unpublish {
-			entry.Kind, at = tlog.Unpublish, &v.Unpublished
+		for _, other := range logs[1:] {
+			old, err := get[Version](in, other.versionRow(v.Key()))
+			// One that has stopped must not keep the public log from it.
+			if err == nil && old != nil && old.Unpublished == 0 && (unpublish || old.Yanked == 0) &&
+				signing(in, other) == nil {
+				err = r.withdraw(in, other, old, by.Name(), unpublish)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if *at, err = r.appendEntry(in, entry); err != nil {
-			return err
-		}
-		return put(in, "version/"+v.Key(), v)
+		return r.withdraw(in, l, v, by.Name(), unpublish)
 	})
 	return v, err
+}
+
+// withdraw records in a log that a version is yanked or unpublished.
+func (r *Registry) withdraw(in rows.Writer, l *log, v *Version, by string, unpublish bool) (err error) {
+	entry := &tlog.Entry{Kind: tlog.Yank, By: by, Release: tlog.Release{Bundle: v.Bundle, Version: v.Version,
+		Manifest: v.Manifest}}
+	at := &v.Yanked
+	if unpublish {
+		entry.Kind, at = tlog.Unpublish, &v.Unpublished
+	}
+	if *at, err = r.appendEntry(in, l, entry); err != nil {
+		return err
+	}
+	return put(in, l.versionRow(v.Key()), v)
 }
 
 func noVersion(id, version string) error {
@@ -431,13 +471,15 @@ func noVersion(id, version string) error {
 		On("version", version).Try("rye info " + fault.Quote(id))
 }
 
-func (r *Registry) mayUnpublish(in rows.Reader, v *Version) error {
+// mayUnpublish returns why a version stays. What a private namespace requires of a public one doesn't count: a refusal
+// would tell that it is there.
+func (r *Registry) mayUnpublish(in rows.Reader, l *log, v *Version) error {
 	if r.o.Now().Sub(v.Time) > unpublishTime {
 		return fault.New(fault.Conflict, "%s was published more than a day ago: it can be yanked", v.Key()).
 			Try("rye yank " + v.Key())
 	}
 	user := ""
-	if err := each(in, "version/", func(_ string, other *Version) (bool, error) {
+	if err := each(in, l.versionRows(), func(_ string, other *Version) (bool, error) {
 		if other.Bundle == v.Bundle || other.Unpublished > 0 {
 			return true, nil
 		}
@@ -466,11 +508,19 @@ func (r *Registry) mayUnpublish(in rows.Reader, v *Version) error {
 	return nil
 }
 
-// Versions returns the versions of a bundle, in the order in which they were published.
-func (r *Registry) Versions(ctx context.Context, id string) (all []*Version, err error) {
+// Versions returns the versions of a bundle that a caller may see, in the order in which they were published.
+func (r *Registry) Versions(ctx context.Context, by *Caller, id string) (all []*Version, err error) {
 	if portable.CheckID(id) == nil {
-		err = r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
-			all, err = versionsOf(in, id)
+		err = r.o.Rows.View(ctx, func(in rows.Reader) error {
+			l := r.public
+			space, err := spaceFor(in, by, SpaceOf(id))
+			if err == nil && space != nil && space.Private {
+				l, err = r.private(space.Name)
+			}
+			if err != nil {
+				return err
+			}
+			all, err = versionsOf(in, l, id)
 			return err
 		})
 	}
@@ -480,8 +530,8 @@ func (r *Registry) Versions(ctx context.Context, id string) (all []*Version, err
 	return all, err
 }
 
-func versionsOf(in rows.Reader, id string) (all []*Version, err error) {
-	err = each(in, "version/"+id+"@", func(_ string, v *Version) (bool, error) {
+func versionsOf(in rows.Reader, l *log, id string) (all []*Version, err error) {
+	err = each(in, l.versionRow(id+"@"), func(_ string, v *Version) (bool, error) {
 		if v.Unpublished == 0 {
 			all = append(all, v)
 		}
@@ -492,4 +542,4 @@ func versionsOf(in rows.Reader, id string) (all []*Version, err error) {
 }
 
 // KeyOf returns the public key that signs indexes.
-func (r *Registry) KeyOf() key.Public { return r.o.IndexKey.Public() }
+func (r *Registry) KeyOf() key.Public { return r.public.indexes.Public() }

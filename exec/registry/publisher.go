@@ -40,22 +40,32 @@ func (r *Registry) SetPublisher(ctx context.Context, by *Caller, bundle string,
 	if change.Add != nil {
 		change.Add.Bundle = bundle
 	}
-	space, err := r.Space(ctx, name)
-	if err == nil {
-		return r.Change(ctx, by, name, client.Change{Publisher: &change})
+	if portable.CheckID(name) != nil {
+		return nil, unclaimed(name)
 	}
-	if fault.CodeOf(err) != fault.NotFound {
+	var space *Space
+	if err := r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
+		space, err = get[Space](in, "space/"+name)
+		return err
+	}); err != nil {
 		return nil, err
+	}
+	// To others a private namespace is one that belongs to no one.
+	hidden := func() bool { return space == nil || space.Private && !space.owns(by.Account) }
+	if !hidden() {
+		return r.Change(ctx, by, name, client.Change{Publisher: &change})
 	}
 	if err := r.prove(ctx, by.Account, name); err != nil {
 		return nil, err
 	}
-	err = r.change(ctx, func(in rows.Writer) error {
-		if space, err = get[Space](in, "space/"+name); err != nil || space != nil {
+	err := r.change(ctx, name, func(in rows.Writer) (err error) {
+		if space, err = get[Space](in, "space/"+name); err != nil || !hidden() {
 			return fault.New(fault.Conflict, "the namespace %q was claimed meanwhile", name).From(err)
 		}
-		if err := r.free(in, by.Account, name); err != nil {
-			return err
+		if change.Add != nil {
+			if err := r.free(in, by.Account, name); err != nil {
+				return err
+			}
 		}
 		return r.setPublisher(ctx, in, by.Account, name, change)
 	})
@@ -80,20 +90,34 @@ func (r *Registry) setPublisher(ctx context.Context, in rows.Writer, by, space s
 	if err != nil {
 		return err
 	}
-	document, err := json.Marshal(struct {
-		Removed bool `json:"removed,omitempty"`
-		*client.Binding
-	}{change.Add == nil, binding})
+	l, err := r.logFor(in, space, by)
 	if err != nil {
 		return err
 	}
-	digest := cas.Sum(document)
-	if err := r.o.Blobs.Replace(ctx, client.DocumentFile(digest), document); err != nil {
+	return r.appendBinding(ctx, in, l, by, binding, change.Add == nil)
+}
+
+// logFor returns the log of a namespace as an account knows it. To those who don't own it, a private one is a name
+// that belongs to no one: the public log has what was bound there before.
+func (r *Registry) logFor(in rows.Reader, space, account string) (*log, error) {
+	owned, err := get[Space](in, "space/"+space)
+	if err != nil || owned == nil || !owned.Private || !owned.owns(account) {
+		return r.public, err
+	}
+	return r.private(space)
+}
+
+// appendBinding records in a log that a binding was made or has ended.
+func (r *Registry) appendBinding(ctx context.Context, in rows.Writer, l *log, by string, b *client.Binding,
+	removed bool) error {
+	document, err := json.Marshal(struct {
+		Removed bool `json:"removed,omitempty"`
+		*client.Binding
+	}{removed, b})
+	if err != nil {
 		return err
 	}
-	_, err = r.appendEntry(in, &tlog.Entry{Kind: tlog.TrustedPublisher, Release: tlog.Release{Bundle: binding.Bundle},
-		Document: digest, By: by})
-	return err
+	return r.appendDocument(ctx, in, l, tlog.TrustedPublisher, b.Bundle, by, document)
 }
 
 // waits reports whether a binding waits for the first version of its bundle, or has waited for it in vain.
@@ -120,7 +144,7 @@ func (r *Registry) fewPending(in rows.Writer, account string) error {
 		return err
 	}
 	for _, b := range ended {
-		versions, err := versionsOf(in, b.Bundle)
+		versions, err := r.versions(in, b.Bundle, account)
 		if err != nil {
 			return err
 		}
@@ -179,7 +203,7 @@ func (r *Registry) publisherChange(in rows.Reader, by, space string, change clie
 	if err != nil {
 		return nil, err
 	}
-	versions, err := versionsOf(in, b.Bundle)
+	versions, err := r.versions(in, b.Bundle, by)
 	if err != nil {
 		return nil, err
 	}
@@ -197,14 +221,24 @@ func (r *Registry) publisherChange(in rows.Reader, by, space string, change clie
 	return &b, nil
 }
 
-// bindingOf returns a binding of a namespace by its id. Where no one owns the namespace, only who made it may end it.
+// versions returns the versions of a bundle that an account knows.
+func (r *Registry) versions(in rows.Reader, bundle, account string) ([]*Version, error) {
+	l, err := r.logFor(in, SpaceOf(bundle), account)
+	if err != nil {
+		return nil, err
+	}
+	return versionsOf(in, l, bundle)
+}
+
+// bindingOf returns a binding of a namespace by its id. Where no one owns the namespace, or for others a private one,
+// only who made it may end it.
 func bindingOf(in rows.Reader, by, space, id string) (found *client.Binding, err error) {
 	owned, err := get[Space](in, "space/"+space)
 	if err != nil {
 		return nil, err
 	}
 	if err := each(in, "publisher/"+space+"/", func(_ string, b *client.Binding) (bool, error) {
-		if b.ID == id && (owned != nil || b.By == by) {
+		if b.ID == id && (owned != nil && (!owned.Private || owned.owns(by)) || b.By == by) {
 			found = b
 		}
 		return found == nil, nil
@@ -262,15 +296,26 @@ func bindings(in rows.Reader, bundle string) (all []*client.Binding, err error) 
 	return all, err
 }
 
-// Publishers returns the bindings of a bundle. The log has them, so they are no secret.
-func (r *Registry) Publishers(ctx context.Context, bundle string) (all []*client.Binding, err error) {
+// Publishers returns the bindings of a bundle that a caller may see. The log has them, so they are no secret, except
+// for those of a private namespace.
+func (r *Registry) Publishers(ctx context.Context, by *Caller, bundle string) (all []*client.Binding, err error) {
 	if portable.CheckID(bundle) != nil {
 		return nil, fault.New(fault.NotFound, "no bundle %q is published here", fault.Clip(bundle, 200))
 	}
 	err = r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
-		all, err = bindings(in, bundle)
+		space, err := get[Space](in, "space/"+SpaceOf(bundle))
+		if err != nil {
+			return err
+		}
+		if all, err = bindings(in, bundle); err == nil && space != nil && space.Private &&
+			!by.sees(space.Name, space) {
+			all = slices.DeleteFunc(all, func(b *client.Binding) bool { return space.owns(b.By) })
+		}
 		return err
 	})
+	if len(all) == 0 {
+		all = nil // whatever was left out
+	}
 	return all, err
 }
 
@@ -319,7 +364,7 @@ func (r *Registry) Trust(ctx context.Context, e client.Exchange) (secret string,
 		}
 	}
 	secret = newSecret(secretPrefix)
-	err = r.change(ctx, func(in rows.Writer) error {
+	err = r.change(ctx, SpaceOf(e.Bundle), func(in rows.Writer) error {
 		now := r.now()
 		if err := r.use(in, run); err != nil {
 			return err
@@ -395,13 +440,16 @@ func (r *Registry) bound(in rows.Reader, bundle string, run *pipeline.Run) (foun
 	if err != nil {
 		return nil, err
 	}
-	versions, err := versionsOf(in, bundle)
-	if err != nil {
-		return nil, err
-	}
 	for _, b := range all {
+		if !admits(b, run) {
+			continue
+		}
+		versions, err := r.versions(in, bundle, b.By)
+		if err != nil {
+			return nil, err
+		}
 		pending := waits(b, versions)
-		if !admits(b, run) || pending && !r.o.Now().Before(*b.Pending) {
+		if pending && !r.o.Now().Before(*b.Pending) {
 			continue
 		}
 		account, err := get[Account](in, "account/"+b.By)
@@ -446,5 +494,5 @@ func (r *Registry) claimFor(ctx context.Context, in rows.Writer, b *client.Bindi
 	if err := put(in, "space/"+name, space); err != nil {
 		return err
 	}
-	return r.appendOwner(ctx, in, b.By, space)
+	return r.appendOwner(ctx, in, r.public, b.By, space)
 }

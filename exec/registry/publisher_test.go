@@ -53,7 +53,7 @@ func (w *world) bind(by *registry.Caller, bundle string, b *client.Binding) *cli
 	if _, err := w.SetPublisher(w.Context(), by, bundle, client.PublisherChange{Add: b}); err != nil {
 		w.Fatal(err)
 	}
-	all, err := w.Publishers(w.Context(), bundle)
+	all, err := w.Publishers(w.Context(), nil, bundle)
 	if err != nil || len(all) == 0 {
 		w.Fatalf("%v, %v", all, err)
 	}
@@ -105,7 +105,7 @@ func TestPublisher(t *testing.T) {
 	if all, err := w.TokensFor(ctx, ada); err != nil || len(all) != 3 {
 		t.Errorf("the account sees %+v, %v", all, err)
 	}
-	if all, err := w.Publishers(ctx, "acme/base"); err != nil || len(all) != 1 || all[0].Pending != nil {
+	if all, err := w.Publishers(ctx, nil, "acme/base"); err != nil || len(all) != 1 || all[0].Pending != nil {
 		t.Errorf("it waits for the first version, which is there: %+v, %v", all, err)
 	}
 	secret, _, err := w.Trust(ctx, client.Exchange{Bundle: "acme/base", Token: "none"})
@@ -196,16 +196,16 @@ func TestPending(t *testing.T) {
 	w.bind(ada, "fresh/base", theBinding())
 	w.bind(eve, "fresh/base", &client.Binding{Issuer: forge, Repository: "eve/base", RepositoryID: "9", OwnerID: "9",
 		Workflow: "x.yml", Ref: "refs/heads/main"})
-	if _, err := w.Space(ctx, "fresh"); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.Space(ctx, nil, "fresh"); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("it reserves the namespace: %v", err)
 	}
-	if all, err := w.Publishers(ctx, "fresh/base"); err != nil || len(all) != 2 {
+	if all, err := w.Publishers(ctx, nil, "fresh/base"); err != nil || len(all) != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	_, err := w.SetPublisher(ctx, ada, "rye/base", client.PublisherChange{Add: theBinding()})
 	wants(t, err, fault.Denied, "is reserved")
 	w.publish(w.run("one", "fresh/base"), pack{id: "fresh/base", version: "1.0.0"})
-	if space, err := w.Space(ctx, "fresh"); err != nil || space.Owners[0] != "ada" {
+	if space, err := w.Space(ctx, nil, "fresh"); err != nil || space.Owners[0] != "ada" {
 		t.Errorf("%+v, %v", space, err)
 	}
 	w.claim(eve, "taken")
@@ -228,7 +228,7 @@ func TestPending(t *testing.T) {
 	wants(t, err, fault.Denied, "no binding")
 	w.run("four", "fresh/base") // it has a version
 	w.bind(ada, "fresh/later", theBinding())
-	if all, err := w.Publishers(ctx, "fresh/more"); err != nil || len(all) != 0 {
+	if all, err := w.Publishers(ctx, nil, "fresh/more"); err != nil || len(all) != 0 {
 		t.Errorf("what has waited too long is kept: %v, %v", all, err)
 	}
 }
@@ -364,7 +364,7 @@ func TestBindingChecks(t *testing.T) {
 	wants(t, err, fault.Validation, "is no bundle")
 	_, err = w.SetPublisher(ctx, nil, "acme/base", client.PublisherChange{Add: theBinding()})
 	wants(t, err, fault.AuthRequired, "")
-	_, err = w.Publishers(ctx, "acme//b")
+	_, err = w.Publishers(ctx, nil, "acme//b")
 	wants(t, err, fault.NotFound, "")
 	for i := range 20 {
 		b := theBinding()

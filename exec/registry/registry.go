@@ -82,8 +82,7 @@ type Issuers interface {
 // A Registry is the service. It is safe for concurrent use, and several processes may serve the same stores.
 type Registry struct {
 	o       Options
-	log     tlog.Key
-	desc    []byte // registry.yaml
+	public  *log
 	process string // the name of this process in leases
 
 	url    string        // of its pages
@@ -91,9 +90,10 @@ type Registry struct {
 	noSite error
 
 	locker   rows.Locker // of the stores' machine; nil if several may serve them
-	flushing sync.Mutex  // of the log's files
+	flushing sync.Mutex  // of the logs' files
 	unlock   func()      // ends the lock of a lease that is held; nil without one
 	tail     *tlog.Tail  // the right edge of the log whose files were written last; nil: unknown
+	tailOf   string      // the name of that log
 }
 
 // newRegistry returns a registry that has not looked at its stores.
@@ -110,11 +110,11 @@ func newRegistry(o Options) (*Registry, error) {
 	if err := client.CheckName(o.Name); err != nil {
 		return nil, fault.New(fault.Config, "the name of the registry: %v", err).From(err)
 	}
-	log, err := tlog.NewKey(o.Name+"/"+client.LogDir, o.LogKey.Public())
+	public, err := publicLog(&o)
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{o: o, log: log, process: newProcess(), locker: locker}
+	r := &Registry{o: o, public: public, process: newProcess(), locker: locker}
 	if r.url, err = siteOf(o.Name, o.URL); err != nil {
 		return nil, err
 	}
@@ -123,9 +123,7 @@ func newRegistry(o Options) (*Registry, error) {
 	}
 	// A name that is no domain, such as an address, can't have passkeys; its host makes tokens.
 	r.site, r.noSite = passkey.New(o.Name, r.url)
-	description := client.Description{Name: o.Name, Log: log, Key: o.IndexKey.Public()}
-	r.desc, err = description.Append(nil)
-	return r, err
+	return r, nil
 }
 
 // Open opens a registry, and completes what an earlier process began.
@@ -137,19 +135,21 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if err := r.o.Rows.View(ctx, checkFinished); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(r.describe(ctx), r.showRotations(ctx)); err != nil {
+	if err := errors.Join(r.describe(ctx, r.public), r.showRotations(ctx)); err != nil {
 		return nil, err
 	}
-	if awake, err := r.wake(ctx); err != nil || !awake {
-		return r, err
-	}
-	// What can't be shown yet, because witnesses are away, is shown later; what was shown is served.
-	err = r.Reissue(ctx)
-	if code := fault.CodeOf(err); code == fault.Unavailable || code == fault.Busy {
-		r.o.Warn(err)
-		err = nil
-	}
-	return r, err
+	return r, r.eachLog(ctx, func(ctx context.Context, l *log) error {
+		if awake, err := r.wake(ctx, l); err != nil || !awake {
+			return err
+		}
+		// What can't be shown yet, because witnesses are away, is shown later; what was shown is served.
+		err := r.reissue(ctx, l)
+		if code := fault.CodeOf(err); code == fault.Unavailable || code == fault.Busy {
+			r.o.Warn(err)
+			err = nil
+		}
+		return err
+	})
 }
 
 func (l Limits) orDefault() Limits {
@@ -170,12 +170,17 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// describe writes registry.yaml, or refuses to serve another registry's files. Those of the log's key before are taken
-// over.
-func (r *Registry) describe(ctx context.Context) error {
-	file, err := r.o.Blobs.Open(ctx, client.DescriptionFile)
+// describe writes registry.yaml of a log, or refuses to serve another registry's files. Those of the public log's key
+// before are taken over.
+func (r *Registry) describe(ctx context.Context, l *log) error {
+	want, err := r.description(l)
+	if err != nil {
+		return err
+	}
+	name := l.dir + client.DescriptionFile
+	file, err := r.o.Blobs.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r.o.Blobs.Replace(ctx, client.DescriptionFile, r.desc)
+		return r.o.Blobs.Replace(ctx, name, want)
 	}
 	if err != nil {
 		return err
@@ -184,27 +189,33 @@ func (r *Registry) describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if string(text) == string(r.desc) {
+	if string(text) == string(want) {
 		return nil
 	}
 	e := fault.New(fault.Conflict, "the files are those of another registry, or of one with other keys").
-		On("path", client.DescriptionFile)
+		On("path", name)
 	if old, err := client.ParseDescription(text); err == nil {
 		made, err := r.rotatedFrom(ctx, old.Log)
 		if err != nil {
 			return err
 		}
-		if made != nil && old.Name == r.o.Name && old.Key == r.o.IndexKey.Public() {
+		if made != nil && l.public() && old.Name == l.title && old.Key == l.indexes.Public() {
 			return r.takeOver(ctx, made)
 		}
-		e.Because("its name is "+old.Name+", its log's key "+old.Log.String(), "here they are "+r.o.Name+" and "+
-			r.log.String())
+		e.Because("its name is "+old.Name+", its log's key "+old.Log.String(), "here they are "+l.title+" and "+
+			l.key.String())
 	}
 	return e
 }
 
+// description returns registry.yaml of a log.
+func (r *Registry) description(l *log) ([]byte, error) {
+	d := client.Description{Name: l.title, Log: l.key, Key: l.indexes.Public()}
+	return d.Append(nil)
+}
+
 // Log returns the key of the public log.
-func (r *Registry) Log() tlog.Key { return r.log }
+func (r *Registry) Log() tlog.Key { return r.public.key }
 
 // Name returns the name of the registry.
 func (r *Registry) Name() string { return r.o.Name }

@@ -183,7 +183,7 @@ func (w *world) read(name string) []byte {
 
 func (w *world) claim(by *registry.Caller, name string) {
 	w.Helper()
-	if _, err := w.Claim(w.Context(), by, name); err != nil {
+	if _, err := w.Claim(w.Context(), by, name, ""); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -270,11 +270,11 @@ func TestPublish(t *testing.T) {
 			t.Errorf("%s is of %s, by %s", e.Version, e.Logged.Time, e.Logged.By)
 		}
 	}
-	versions, err := w.Versions(t.Context(), "acme/base")
+	versions, err := w.Versions(t.Context(), nil, "acme/base")
 	if err != nil || len(versions) != 3 || versions[2].Version != "1.2.0" {
 		t.Errorf("%v, %v", versions, err)
 	}
-	_, err = w.Versions(t.Context(), "acme/none")
+	_, err = w.Versions(t.Context(), nil, "acme/none")
 	wants(t, err, fault.NotFound, "acme/none")
 	description, err := client.ParseDescription(w.read(client.DescriptionFile))
 	if err != nil || description.Log != w.Registry.Log() || description.Key != w.KeyOf() ||

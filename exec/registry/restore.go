@@ -33,14 +33,16 @@ type Restore struct {
 	// registry can be opened there.
 	Begun func() error
 
-	log     tlog.Key // of the backup
-	summary summary
+	log   tlog.Key              // of the backup
+	logs  map[string]*loggedRow // in the backup, by namespace; "" for the public one
+	named named
 }
 
 // A Restored says what Run has made.
 type Restored struct {
-	Entries  int64    `json:"entries"` // of the log
+	Entries  int64    `json:"entries"` // of the public log
 	Shown    int64    `json:"shown"`   // of these, what clients see
+	Private  int      `json:"private"` // logs of private namespaces
 	Rows     int64    `json:"rows"`
 	Archives int64    `json:"archives"`
 	Bytes    int64    `json:"bytes"` // of archives
@@ -53,13 +55,22 @@ type restoring struct {
 	Name string     `json:"name"` // of the registry
 }
 
-// A summary is what the rows of a backup name.
-type summary struct {
-	checkpoint *tlog.Checkpoint // of the backup
+// A loggedRow is what a backup has of a log.
+type loggedRow struct {
+	key        tlog.Key
+	checkpoint *tlog.Checkpoint // nil if its files showed none
+	seen       bool             // a checkpoint of a mirror or a client was given
 	state      logState
-	archives   map[cas.Digest]int64
-	staged     map[cas.Digest]int64
-	documents  map[cas.Digest]bool
+	tail       tlog.Tail
+	compared   map[int64][]*tlog.Checkpoint // the roots at these sizes are compared
+}
+
+// least is how many entries the backup's checkpoint has.
+func (l *loggedRow) least() int64 {
+	if l.checkpoint == nil {
+		return 0
+	}
+	return l.checkpoint.Size
 }
 
 // batch is how many rows one transaction of a restore writes.
@@ -80,6 +91,9 @@ func (s *Restore) Run(ctx context.Context) (*Restored, error) {
 	if err := s.checkKeys(r); err != nil {
 		return nil, err
 	}
+	if err := s.readLogs(r); err != nil {
+		return nil, err
+	}
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
@@ -89,7 +103,8 @@ func (s *Restore) Run(ctx context.Context) (*Restored, error) {
 	if err := s.Begun(); err != nil {
 		return nil, err
 	}
-	done := &Restored{Entries: s.summary.state.Size, Rows: s.Backup.Count, Wrong: []string{}}
+	public := s.logs[""]
+	done := &Restored{Entries: public.state.Size, Rows: s.Backup.Count, Private: len(s.logs) - 1, Wrong: []string{}}
 	if err := s.copyFiles(ctx, done); err != nil {
 		return done, err
 	}
@@ -97,103 +112,168 @@ func (s *Restore) Run(ctx context.Context) (*Restored, error) {
 		return done, err
 	}
 	if !s.NewLog {
-		if err := r.rebuild(ctx, s.summary.checkpoint); err != nil {
-			return done, err
+		for _, space := range slices.Sorted(maps.Keys(s.logs)) {
+			l, err := r.logNamed(space)
+			if err == nil && s.logs[space].checkpoint != nil {
+				err = r.rebuild(ctx, l, s.logs[space].checkpoint)
+			}
+			if err != nil {
+				return done, err
+			}
 		}
-		done.Shown = s.summary.checkpoint.Size
+		done.Shown = public.least()
 	}
-	return done, s.end(ctx, r, done.Shown)
+	return done, s.end(ctx, r)
 }
 
 // checkKeys refuses keys that aren't those of the backup, or for a new log are.
 func (s *Restore) checkKeys(r *Registry) error {
 	if s.NewLog {
-		if r.o.Name == s.Backup.Name || r.log.Public() == s.log.Public() {
+		if r.o.Name == s.Backup.Name || r.Log().Public() == s.log.Public() {
 			return fault.New(fault.Validation, "a new log needs another name than %q, and another key", s.Backup.Name).
 				Because("clients remember what the log of that name has shown, and refuse one that contradicts it").
 				Try("ryed registry restore DIR --from BACKUP --new-log --name NAME")
 		}
 		return nil
 	}
-	if r.o.Name != s.Backup.Name || r.log != s.log || r.o.IndexKey.Public().String() != s.Backup.Key {
+	if r.o.Name != s.Backup.Name || r.Log() != s.log || r.KeyOf().String() != s.Backup.Key {
 		return fault.New(fault.Conflict, "the keys are not those of the registry %q in the backup", s.Backup.Name).
-			Because("its log's key is "+s.Backup.Log, "here it is "+r.log.String())
+			Because("its log's key is "+s.Backup.Log, "here it is "+r.Log().String())
 	}
 	return nil
 }
 
-// read reads the rows of the backup, and compares the log in them with checkpoints.
-func (s *Restore) read(ctx context.Context) error {
+// begun returns what the backup has of a log before its rows are read: its checkpoint, and those that were seen.
+func (s *Restore) begun(text, checkpoint string) (*loggedRow, error) {
+	l := &loggedRow{compared: map[int64][]*tlog.Checkpoint{}}
 	var err error
-	if s.summary.checkpoint, err = tlog.Open([]byte(s.Backup.Checkpoint), s.log); err != nil {
+	if l.key, err = tlog.ParseKey(text); err != nil || checkpoint == "" {
+		return l, err
+	}
+	if l.checkpoint, err = tlog.Open([]byte(checkpoint), l.key); err == nil {
+		l.compared[l.checkpoint.Size] = []*tlog.Checkpoint{l.checkpoint}
+	}
+	return l, err
+}
+
+// readLogs reads the logs of the backup, and the checkpoints that were seen.
+func (s *Restore) readLogs(r *Registry) error {
+	public, err := s.begun(s.Backup.Log, s.Backup.Checkpoint)
+	if err == nil && public.checkpoint == nil {
+		_, err = tlog.Open(nil, public.key)
+	}
+	if err != nil {
 		return err
 	}
-	// The roots at these sizes are compared.
-	compared := map[int64][]*tlog.Checkpoint{s.summary.checkpoint.Size: {s.summary.checkpoint}}
-	for _, text := range s.Seen {
-		seen, err := seenCheckpoint(text, s.log)
+	s.logs = map[string]*loggedRow{"": public}
+	for space, kept := range s.Backup.Private {
+		l, err := s.begun(kept.Log, kept.Checkpoint)
 		if err != nil {
 			return err
 		}
-		if least := s.summary.checkpoint.Size; seen.Size < least && !s.NewLog {
-			return olderThanBackup(seen.Size, least)
+		mine, err := r.private(space)
+		if err != nil {
+			return err
 		}
-		compared[seen.Size] = append(compared[seen.Size], seen)
-	}
-	found := &snapshot{backup: s.Backup, archives: map[cas.Digest]int64{}, staged: map[cas.Digest]int64{},
-		documents: map[cas.Digest]bool{}}
-	tail := new(tlog.Tail)
-	compare := func() error {
-		for _, c := range compared[tail.Size()] {
-			if c.Root != tail.Root() {
-				return s.lost(c, tail.Size())
-			}
+		if !s.NewLog && mine.key != l.key {
+			return fault.New(fault.Conflict, "the keys are not those of the private namespace %q in the backup", space)
 		}
-		delete(compared, tail.Size())
-		return nil
+		s.logs[space] = l
 	}
-	if err := compare(); err != nil {
-		return err
+	for _, text := range s.Seen {
+		text, space, err := seenText(text, s.Backup.Name)
+		if err != nil {
+			return err
+		}
+		l := s.logs[space]
+		if l == nil {
+			return fault.New(fault.Rollback, "a checkpoint of the private namespace %q was seen, which the backup "+
+				"doesn't have", space).On("namespace", space)
+		}
+		seen, err := tlog.Open(text, l.key)
+		if err != nil {
+			return err
+		}
+		if seen.Size < l.least() && !s.NewLog {
+			return olderThanBackup(seen.Size, l.least())
+		}
+		l.compared[seen.Size] = append(l.compared[seen.Size], seen)
+		l.seen = true
+	}
+	return nil
+}
+
+// read reads the rows of the backup, and compares the logs in them with checkpoints.
+func (s *Restore) read(ctx context.Context) error {
+	found := &snapshot{backup: s.Backup, named: newNamed()}
+	for _, l := range s.logs {
+		if err := s.compare(l); err != nil {
+			return err
+		}
 	}
 	if err := s.eachRow(ctx, func(row rows.Row) error {
 		if err := found.note(row); err != nil {
 			return err
 		}
-		if row.Name == "log/"+publicLog {
-			if err := json.Unmarshal(row.Value, &s.summary.state); err != nil {
+		if space, ok := logOfState(row.Name); ok {
+			l := s.logs[space]
+			if l == nil {
+				return fault.New(fault.Integrity, "the backup has a row of a log that it doesn't name: %q", row.Name)
+			}
+			if err := json.Unmarshal(row.Value, &l.state); err != nil {
 				return damagedRow(row.Name, err)
 			}
 		}
-		if !strings.HasPrefix(row.Name, "entry/"+publicLog+"/") {
+		space, ok := logOfEntry(row.Name)
+		if !ok {
 			return nil
 		}
-		var l leaf
-		if err := json.Unmarshal(row.Value, &l); err != nil || row.Name != entryRow(publicLog, tail.Size()) {
-			return damagedRow(row.Name, errors.Join(err, errors.New("entries are missing before it")))
+		l := s.logs[space]
+		var entry leaf
+		err := json.Unmarshal(row.Value, &entry)
+		if err == nil && (l == nil || !strings.HasSuffix(row.Name, fmt.Sprintf("/%012d", l.tail.Size()))) {
+			err = errors.New("entries are missing before it")
 		}
-		if _, err := tail.Add([]byte(l.Entry)); err != nil {
+		if err != nil {
+			return damagedRow(row.Name, err)
+		}
+		if _, err := l.tail.Add([]byte(entry.Entry)); err != nil {
 			return err
 		}
-		return compare()
+		return s.compare(l)
 	}); err != nil {
 		return err
 	}
-	if tail.Size() != s.summary.state.Size {
-		return fault.New(fault.Integrity, "the backup has %d entries of the log, and its row says %d", tail.Size(),
-			s.summary.state.Size)
-	}
-	for _, size := range slices.Sorted(maps.Keys(compared)) { // the log ends before them
-		if err := s.lost(compared[size][0], tail.Size()); err != nil {
-			return err
+	for _, l := range s.logs {
+		if l.tail.Size() != l.state.Size {
+			return fault.New(fault.Integrity, "the backup has %d entries of the log %q, and its row says %d",
+				l.tail.Size(), l.key.Name, l.state.Size)
+		}
+		for _, size := range slices.Sorted(maps.Keys(l.compared)) { // the log ends before them
+			if err := s.lost(l, l.compared[size][0]); err != nil {
+				return err
+			}
 		}
 	}
-	s.summary.archives, s.summary.staged, s.summary.documents = found.archives, found.staged, found.documents
+	s.named = found.named
+	return nil
+}
+
+// compare compares a log, as far as it was read, with checkpoints of that size.
+func (s *Restore) compare(l *loggedRow) error {
+	for _, c := range l.compared[l.tail.Size()] {
+		if c.Root != l.tail.Root() {
+			return s.lost(l, c)
+		}
+	}
+	delete(l.compared, l.tail.Size())
 	return nil
 }
 
 // lost returns the refusal of a backup that doesn't have what a checkpoint shows. For a new log that doesn't matter.
-func (s *Restore) lost(c *tlog.Checkpoint, entries int64) error {
-	if c == s.summary.checkpoint {
+func (s *Restore) lost(l *loggedRow, c *tlog.Checkpoint) error {
+	entries := l.tail.Size()
+	if c == l.checkpoint {
 		return fault.New(fault.Integrity, "the rows of the backup are not those of its checkpoint with %d entries",
 			c.Size)
 	}
@@ -305,27 +385,27 @@ func (s *Restore) copyFiles(ctx context.Context, done *Restored) error {
 		}
 		return false, nil
 	}
-	for digest, size := range s.summary.archives {
-		ok, err := copied(archivesDir+hexOf(digest), client.ArchiveFile(digest), digest, size)
-		if err != nil {
-			return err
-		}
-		if ok {
-			done.Archives++
-			done.Bytes += size
-		}
-	}
-	for digest, size := range s.summary.staged {
-		if _, err := copied(archivesDir+hexOf(digest), stagedFile(digest), digest, size); err != nil {
-			return err
-		}
-	}
-	for digest := range s.summary.documents {
-		if _, err := copied(documentsDir+hexOf(digest), client.DocumentFile(digest), digest, -1); err != nil {
-			return err
+	for _, some := range []struct {
+		places map[cas.Digest]*place
+		dir    string
+	}{{s.named.archives, archivesDir}, {s.named.staged, archivesDir}, {s.named.documents, documentsDir}} {
+		for digest, p := range some.places {
+			ok := true
+			for _, name := range p.names {
+				one, err := copied(some.dir+hexOf(digest), name, digest, p.size)
+				if err != nil {
+					return err
+				}
+				ok = ok && one
+			}
+			if ok && s.named.archives[digest] == p {
+				done.Archives++
+				done.Bytes += p.size
+			}
 		}
 	}
 	slices.Sort(done.Wrong)
+	done.Wrong = slices.Compact(done.Wrong)
 	return nil
 }
 
@@ -359,41 +439,63 @@ func (s *Restore) copyRows(ctx context.Context) error {
 
 // end notes how many entries clients see, and lets registries be opened. Without a checkpoint that was seen, the log
 // of the backup signs nothing yet.
-func (s *Restore) end(ctx context.Context, r *Registry, shown int64) error {
+func (s *Restore) end(ctx context.Context, r *Registry) error {
 	return s.To.Rows.Update(ctx, func(in rows.Writer) error {
 		in.Delete(unfinishedRow)
-		if s.summary.state.Size > 0 {
-			state := s.summary.state
-			state.Shown = shown
-			if err := put(in, "log/"+publicLog, state); err != nil {
+		for space, kept := range s.logs {
+			l, err := r.logNamed(space)
+			if err == nil {
+				err = s.endLog(in, r, l, kept)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		// The list of advisories is signed again as soon as anything is.
-		list, err := get[listRow](in, listName)
-		if err == nil && list != nil {
-			list.Shown = 0
-			err = put(in, listName, list)
-		}
-		if err != nil || s.NewLog || len(s.Seen) > 0 {
-			return err
-		}
-		return put(in, haltRow, halt{Since: r.now(), Made: s.Backup.Made, Least: shown})
+		return nil
 	})
 }
 
-// rebuild writes the files that show the first entries of the log, as a checkpoint that was signed earlier says.
-func (r *Registry) rebuild(ctx context.Context, c *tlog.Checkpoint) error {
+func (s *Restore) endLog(in rows.Writer, r *Registry, l *log, kept *loggedRow) error {
+	shown := kept.least()
+	if s.NewLog {
+		shown = 0
+	}
+	if kept.state.Size > 0 {
+		state := kept.state
+		state.Shown = shown
+		if err := put(in, l.stateRow(), state); err != nil {
+			return err
+		}
+	}
+	// The list of advisories is signed again as soon as anything is.
+	list, err := get[listRow](in, l.listRow())
+	if err == nil && list != nil {
+		list.Shown = 0
+		err = put(in, l.listRow(), list)
+	}
+	if err != nil || s.NewLog || kept.seen {
+		return err
+	}
+	return put(in, l.haltRow(), halt{Since: r.now(), Made: s.Backup.Made, Least: shown})
+}
+
+// rebuild writes the files that show the first entries of a log, as a checkpoint that was signed earlier says.
+func (r *Registry) rebuild(ctx context.Context, l *log, c *tlog.Checkpoint) error {
+	if !l.public() {
+		if err := r.describe(ctx, l); err != nil {
+			return err
+		}
+	}
 	tail, last := new(tlog.Tail), map[string]*touch{}
 	write := func(files []tlog.File) error {
 		for _, file := range files {
-			if err := r.createSame(ctx, client.LogDir+"/"+file.Name, file.Data); err != nil {
+			if err := r.createSame(ctx, l.logFile(file.Name), file.Data); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if err := r.eachEntry(ctx, c.Size, func(n int64, text []byte) error {
+	if err := r.eachEntry(ctx, l, c.Size, func(n int64, text []byte) error {
 		entry, err := tlog.ParseEntry(text)
 		if err != nil {
 			return err
@@ -412,34 +514,34 @@ func (r *Registry) rebuild(ctx context.Context, c *tlog.Checkpoint) error {
 	if err := write(tail.Partial()); err != nil {
 		return err
 	}
-	if err := r.o.Blobs.Replace(ctx, client.LogDir+"/"+tlog.CheckpointFile, c.Text); err != nil {
+	if err := r.o.Blobs.Replace(ctx, l.checkpointFile(), c.Text); err != nil {
 		return err
 	}
-	if err := r.writeProofs(ctx, c); err != nil {
+	if err := r.writeProofs(ctx, l, c); err != nil {
 		return err
 	}
 	for id, at := range last {
-		text, _, err := r.indexAt(ctx, id, at, c.Size)
+		text, _, err := r.indexAt(ctx, l, id, at, c.Size)
 		if err != nil {
 			return err
 		}
-		if err := r.o.Blobs.Replace(ctx, client.IndexFile(id), text); err != nil {
+		if err := r.o.Blobs.Replace(ctx, l.dir+client.IndexFile(id), text); err != nil {
 			return err
 		}
 	}
-	text, _, err := r.makeList(ctx, c)
+	text, _, err := r.makeList(ctx, l, c)
 	if err != nil || text == nil {
 		return err
 	}
-	return r.o.Blobs.Replace(ctx, client.AdvisoriesFile, text)
+	return r.o.Blobs.Replace(ctx, l.dir+client.AdvisoriesFile, text)
 }
 
-// writeProofs writes the proofs of all versions that a checkpoint has.
-func (r *Registry) writeProofs(ctx context.Context, c *tlog.Checkpoint) error {
+// writeProofs writes the proofs of all versions that a checkpoint of a log has.
+func (r *Registry) writeProofs(ctx context.Context, l *log, c *tlog.Checkpoint) error {
 	var versions []*Version
 	if err := r.o.Rows.View(ctx, func(in rows.Reader) error {
 		versions = nil
-		return each(in, "version/", func(_ string, v *Version) (bool, error) {
+		return each(in, l.versionRows(), func(_ string, v *Version) (bool, error) {
 			if v.Unpublished == 0 && v.Leaf < c.Size {
 				versions = append(versions, v)
 			}
@@ -448,7 +550,7 @@ func (r *Registry) writeProofs(ctx context.Context, c *tlog.Checkpoint) error {
 	}); err != nil {
 		return err
 	}
-	tree := tlog.NewTree(c, LogFiles{r.o.Blobs})
+	tree := r.tree(l, c)
 	for _, v := range versions {
 		text, err := tree.Entry(ctx, v.Leaf)
 		if err != nil {
@@ -465,7 +567,7 @@ func (r *Registry) writeProofs(ctx context.Context, c *tlog.Checkpoint) error {
 		if err != nil {
 			return err
 		}
-		if err := r.o.Blobs.Replace(ctx, client.ProofFile(v.Archive), proof.Append(nil)); err != nil {
+		if err := r.o.Blobs.Replace(ctx, l.dir+client.ProofFile(v.Archive), proof.Append(nil)); err != nil {
 			return err
 		}
 	}

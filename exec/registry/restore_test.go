@@ -53,7 +53,7 @@ func TestRestore(t *testing.T) {
 		t.Helper()
 		_, err := other.Publish(t.Context(), ada, bytes.NewReader(b))
 		wants(t, err, code, says)
-		_, err = other.Claim(t.Context(), ada, "fresh")
+		_, err = other.Claim(t.Context(), ada, "fresh", "")
 		wants(t, err, code, says)
 		_, err = other.Withdraw(t.Context(), ada, "acme/base", "1.1.0", false)
 		wants(t, err, code, says)
@@ -71,7 +71,7 @@ func TestRestore(t *testing.T) {
 
 	// What a client shows never lets it go on, and the host's word only with what isn't older than the backup.
 	now := w.read("log/checkpoint")
-	if sighting, err := other.Seen(t.Context(), now); err != nil || sighting.Signing || sighting.Seen != 6 ||
+	if sighting, err := other.Seen(t.Context(), nil, now); err != nil || sighting.Signing || sighting.Seen != 6 ||
 		sighting.Entries != 6 {
 		t.Errorf("%+v, %v", sighting, err)
 	}
@@ -122,7 +122,7 @@ func TestLost(t *testing.T) {
 	restore.Seen = nil
 	other.restored(restore)
 	for range 2 {
-		_, err := other.Seen(t.Context(), proof)
+		_, err := other.Seen(t.Context(), nil, proof)
 		wants(t, err, fault.Rollback, "7 entries")
 	}
 	if len(other.warns) != 2 {
@@ -143,16 +143,16 @@ func TestLost(t *testing.T) {
 	}
 
 	// A registry that was copied by hand goes on with another history, until a client shows that.
-	if _, err := w.Seen(t.Context(), newest); err != nil {
+	if _, err := w.Seen(t.Context(), nil, newest); err != nil {
 		t.Error(err)
 	}
 	restore, fork := w.another(to)
 	restore.Seen = [][]byte{before}
 	fork.restored(restore)
 	fork.publish(ada, pack{id: "acme/base", version: "9.0.0"})
-	_, err = fork.Seen(t.Context(), newest)
+	_, err = fork.Seen(t.Context(), nil, newest)
 	wants(t, err, fault.Rollback, "7 entries")
-	_, err = fork.Claim(t.Context(), ada, "fresh")
+	_, err = fork.Claim(t.Context(), ada, "fresh", "")
 	wants(t, err, fault.Rollback, "lost entries")
 
 	// Another key's word is nothing.
@@ -164,7 +164,7 @@ func TestLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Seen(t.Context(), forged)
+	_, err = w.Seen(t.Context(), nil, forged)
 	wants(t, err, fault.Unsigned, "")
 	w.publish(ada, pack{id: "acme/base", version: "4.0.0"})
 }

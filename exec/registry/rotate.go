@@ -21,37 +21,38 @@ type rotationRow struct {
 
 const rotations = "rotation/"
 
-// Rotate makes the document by which the log goes on with another key, and shows it to clients. The log still signs
-// with the old key: the next Open with the new one changes that. Until then Rotate may be repeated.
+// Rotate makes the document by which the public log goes on with another key, and shows it to clients. The log still
+// signs with the old key: the next Open with the new one changes that. Until then Rotate may be repeated.
+// Private logs keep their keys, which are derived from the key of the indexes.
 func (r *Registry) Rotate(ctx context.Context, next key.Private) (*client.Rotation, error) {
-	if next.Public() == r.log.Public() || next.Public() == r.o.IndexKey.Public() {
+	if next.Public() == r.public.key.Public() || next.Public() == r.public.indexes.Public() {
 		return nil, fault.New(fault.Validation, "the new key of the log is a key that the registry has")
 	}
-	stopped, err := r.stopped(ctx)
+	stopped, err := r.stopped(ctx, r.public)
 	if err == nil && stopped != nil {
-		err = stopped.fault()
+		err = stopped.fault(r.public)
 	}
 	if err == nil {
-		err = r.Flush(ctx)
+		err = r.flush(ctx, r.public)
 	}
 	if err != nil {
 		return nil, err
 	}
-	last, err := r.shownCheckpoint(ctx)
+	last, err := r.shownCheckpoint(ctx, r.public)
 	if err != nil {
 		return nil, err
 	}
-	log, err := tlog.NewKey(r.log.Name, next.Public())
+	log, err := tlog.NewKey(r.public.key.Name, next.Public())
 	if err != nil {
 		return nil, err
 	}
-	made := &client.Rotation{Registry: r.o.Name, Before: r.log, Log: log, Entries: last.Size, Root: last.Root,
+	made := &client.Rotation{Registry: r.o.Name, Before: r.public.key, Log: log, Entries: last.Size, Root: last.Root,
 		Time: r.now()}
-	text, err := made.Append(nil, r.o.LogKey, next)
+	text, err := made.Append(nil, r.public.signer, next)
 	if err != nil {
 		return nil, err
 	}
-	name := client.RotationFile(r.log)
+	name := client.RotationFile(r.public.key)
 	if err := r.o.Rows.Update(ctx, func(in rows.Writer) error {
 		if err := r.replaced(in); err != nil {
 			return err
@@ -65,7 +66,7 @@ func (r *Registry) Rotate(ctx context.Context, next key.Private) (*client.Rotati
 
 // replaced returns an error if another key signs for the log by now.
 func (r *Registry) replaced(in rows.Reader) error {
-	row, err := get[rotationRow](in, rotations+client.RotationFile(r.log))
+	row, err := get[rotationRow](in, rotations+client.RotationFile(r.public.key))
 	if err == nil && row != nil && row.Done {
 		err = fault.New(fault.Conflict, "the log has another key than this process").
 			Because("copy keys/log.pem from the data directory in which the key was replaced, and start again").
@@ -81,7 +82,7 @@ func (r *Registry) rotatedFrom(ctx context.Context, before tlog.Key) (made *clie
 		if err != nil || row == nil {
 			return err
 		}
-		if made, err = client.ParseRotation([]byte(row.Text)); err == nil && made.Log != r.log {
+		if made, err = client.ParseRotation([]byte(row.Text)); err == nil && made.Log != r.public.key {
 			made = nil
 		}
 		return err
@@ -92,29 +93,34 @@ func (r *Registry) rotatedFrom(ctx context.Context, before tlog.Key) (made *clie
 // takeOver signs again with the new key what the old one has signed, and then says which key the log has. It may be
 // repeated after an interruption at any point.
 func (r *Registry) takeOver(ctx context.Context, made *client.Rotation) error {
-	text, err := LogFiles{r.o.Blobs}.ReadFile(ctx, tlog.CheckpointFile, tlog.MaxCheckpoint)
+	l := r.public
+	text, err := LogFiles{r.o.Blobs, l.dir}.ReadFile(ctx, tlog.CheckpointFile, tlog.MaxCheckpoint)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err == nil {
 		checkpoint, err := tlog.Open(text, made.Before)
 		if fault.CodeOf(err) == fault.Unsigned {
-			checkpoint, err = tlog.Open(text, r.log) // it was interrupted behind this
+			checkpoint, err = tlog.Open(text, l.key) // it was interrupted behind this
 		}
 		if err != nil {
 			return err
 		}
-		if checkpoint, err = r.signed(ctx, checkpoint.Size, checkpoint.Root); err != nil {
+		if checkpoint, err = r.signed(ctx, l, checkpoint.Size, checkpoint.Root); err != nil {
 			return err
 		}
-		if err := r.o.Blobs.Replace(ctx, client.LogDir+"/"+tlog.CheckpointFile, checkpoint.Text); err != nil {
+		if err := r.o.Blobs.Replace(ctx, l.checkpointFile(), checkpoint.Text); err != nil {
 			return err
 		}
-		if err := r.writeProofs(ctx, checkpoint); err != nil {
+		if err := r.writeProofs(ctx, l, checkpoint); err != nil {
 			return err
 		}
 	}
-	if err := r.o.Blobs.Replace(ctx, client.DescriptionFile, r.desc); err != nil {
+	description, err := r.description(l)
+	if err != nil {
+		return err
+	}
+	if err := r.o.Blobs.Replace(ctx, l.dir+client.DescriptionFile, description); err != nil {
 		return err
 	}
 	return r.o.Rows.Update(ctx, func(in rows.Writer) error {

@@ -26,6 +26,8 @@ type Space struct {
 	Approvals int `json:"approvals,omitempty"`
 	// TrustedOnly are the bundles that only their pipelines may publish, sorted.
 	TrustedOnly []string `json:"trusted_only,omitempty"`
+	// Private namespaces have a log of their own, which only their owners' tokens read.
+	Private bool `json:"private,omitempty"`
 }
 
 // owns reports whether an account is one of the owners.
@@ -38,7 +40,7 @@ func (s *Space) ownedBy(in rows.Reader, account string) (bool, error) {
 }
 
 // reserved are the namespaces that can't be claimed anywhere, because rye gives them a meaning.
-var reserved = []string{"mcp", "plugins", "rye", "skills", "std"}
+var reserved = []string{"mcp", "plugins", client.PrivateDir, "rye", "skills", "std"}
 
 // SpaceOf returns the namespace of a bundle's id.
 func SpaceOf(id string) string {
@@ -47,13 +49,17 @@ func SpaceOf(id string) string {
 }
 
 // Claim makes an account the owner of a namespace. A name that is easily mistaken for one of another owner is refused.
-func (r *Registry) Claim(ctx context.Context, by *Caller, name string) (*Space, error) {
+// A namespace that is private from the start leaves nothing in the public log.
+func (r *Registry) Claim(ctx context.Context, by *Caller, name string, visibility client.Visibility) (*Space, error) {
 	if err := by.may(ScopeOwner, name); err != nil {
 		return nil, err
 	}
 	if err := portable.CheckID(name); err != nil || strings.Contains(name, "/") {
 		return nil, fault.New(fault.Validation,
 			"%q is not a namespace: expected the first segment of an id, such as acme", name)
+	}
+	if err := r.checkVisibility(name, visibility); err != nil {
+		return nil, err
 	}
 	var claimed *Space
 	may := func(in rows.Reader) error {
@@ -63,8 +69,12 @@ func (r *Registry) Claim(ctx context.Context, by *Caller, name string) (*Space, 
 			return err
 		case space.owns(by.Account):
 			claimed = space
+			if visibility != "" && space.Private != (visibility == client.Private) {
+				return fault.New(fault.Conflict, "the namespace %q is yours already, and not %s", name, visibility).
+					Try("rye owner set " + fault.Quote(name) + " --visibility " + string(visibility))
+			}
 			return nil
-		case space != nil:
+		case space != nil && !space.Private:
 			return taken(name, name)
 		}
 		return r.free(in, by.Account, name)
@@ -75,15 +85,20 @@ func (r *Registry) Claim(ctx context.Context, by *Caller, name string) (*Space, 
 	if err := r.prove(ctx, by.Account, name); err != nil {
 		return nil, err
 	}
-	err := r.change(ctx, func(in rows.Writer) error {
+	err := r.change(ctx, name, func(in rows.Writer) error {
 		if err := may(in); err != nil || claimed != nil {
 			return err
 		}
-		claimed = &Space{Name: name, Owners: []string{by.Account}, Claimed: r.now()}
+		claimed = &Space{Name: name, Owners: []string{by.Account}, Claimed: r.now(),
+			Private: visibility == client.Private}
 		if err := put(in, "space/"+name, claimed); err != nil {
 			return err
 		}
-		return r.appendOwner(ctx, in, by.Name(), claimed)
+		l, err := r.logOf(in, name)
+		if err != nil {
+			return err
+		}
+		return r.appendOwner(ctx, in, l, by.Name(), claimed)
 	})
 	return claimed, err
 }
@@ -112,9 +127,10 @@ const similarFrom = 5
 // free returns why an account can't claim a name that no row has.
 func (r *Registry) free(in rows.Reader, account, name string) error {
 	folded := fold(name)
+	taboo := fault.New(fault.Denied, "the namespace %q is reserved", name).On("namespace", name)
 	for _, word := range slices.Concat(reserved, r.o.Reserved) {
 		if fold(word) == folded {
-			return fault.New(fault.Denied, "the namespace %q is reserved", name).On("namespace", name)
+			return taboo
 		}
 	}
 	return each(in, "space/", func(other string, space *Space) (bool, error) {
@@ -124,34 +140,43 @@ func (r *Registry) free(in rows.Reader, account, name string) error {
 		like := fold(other)
 		if like == folded || len(name) >= similarFrom && len(other) >= similarFrom &&
 			suggest.Distance([]byte(folded), []byte(like), 2) <= 1 {
+			if space.Private { // whose name would be given away
+				return false, taboo
+			}
 			return false, taken(name, other)
 		}
 		return true, nil
 	})
 }
 
-// appendOwner records the owners and settings of a namespace in the log.
-func (r *Registry) appendOwner(ctx context.Context, in rows.Writer, by string, space *Space) error {
+// appendOwner records the owners and settings of a namespace in a log.
+func (r *Registry) appendOwner(ctx context.Context, in rows.Writer, l *log, by string, space *Space) error {
 	document, err := json.Marshal(space)
 	if err != nil {
 		return err
 	}
+	return r.appendDocument(ctx, in, l, tlog.Owner, space.Name, by, document)
+}
+
+// appendDocument writes a document, and the entry of a log that names it.
+func (r *Registry) appendDocument(ctx context.Context, in rows.Writer, l *log, kind tlog.Kind, of, by string,
+	document []byte) error {
 	digest := cas.Sum(document)
-	if err := r.o.Blobs.Replace(ctx, client.DocumentFile(digest), document); err != nil {
+	if err := r.o.Blobs.Replace(ctx, l.newDocument(digest), document); err != nil {
 		return err
 	}
-	_, err = r.appendEntry(in, &tlog.Entry{Kind: tlog.Owner, Release: tlog.Release{Bundle: space.Name},
-		Document: digest, By: by})
+	_, err := r.appendEntry(in, l, &tlog.Entry{Kind: kind, Release: tlog.Release{Bundle: of}, Document: digest,
+		By: by})
 	return err
 }
 
-// Space returns a namespace.
-func (r *Registry) Space(ctx context.Context, name string) (space *Space, err error) {
+// Space returns a namespace that a caller may see.
+func (r *Registry) Space(ctx context.Context, by *Caller, name string) (space *Space, err error) {
 	if portable.CheckID(name) != nil {
 		return nil, unclaimed(name)
 	}
 	err = r.o.Rows.View(ctx, func(in rows.Reader) error {
-		space, err = get[Space](in, "space/"+name)
+		space, err = spaceFor(in, by, name)
 		if err == nil && space == nil {
 			err = unclaimed(name)
 		}
@@ -185,8 +210,13 @@ func (r *Registry) Change(ctx context.Context, by *Caller, name string, change c
 	if change.Publisher != nil && (change.Owner != nil || change.Settings != nil) {
 		return nil, errOneChange
 	}
+	if change.Settings != nil {
+		if err := r.checkVisibility(name, change.Settings.Visibility); err != nil {
+			return nil, err
+		}
+	}
 	var changed *Changed
-	err := r.change(ctx, func(in rows.Writer) error {
+	err := r.change(ctx, name, func(in rows.Writer) error {
 		space, err := r.owned(in, by, name)
 		if err != nil {
 			return err
@@ -199,7 +229,10 @@ func (r *Registry) Change(ctx context.Context, by *Caller, name string, change c
 		if change.Publisher != nil {
 			_, err = r.publisherChange(in, by.Account, space.Name, *change.Publisher)
 		} else {
-			err = space.clone().set(in, by.Account, change)
+			next := space.clone()
+			if err = next.set(in, by.Account, change); err == nil {
+				err = r.mayShow(in, space, next)
+			}
 		}
 		if err != nil {
 			return err
@@ -220,16 +253,14 @@ func (r *Registry) apply(ctx context.Context, in rows.Writer, by string, space *
 		return err
 	}
 	if slices.Equal(before.Owners, space.Owners) && before.Approvals == space.Approvals &&
-		slices.Equal(before.TrustedOnly, space.TrustedOnly) {
+		slices.Equal(before.TrustedOnly, space.TrustedOnly) && before.Private == space.Private {
 		return nil
 	}
-	if err := put(in, "space/"+space.Name, space); err != nil {
+	if err := r.mayShow(in, before, space); err != nil {
 		return err
 	}
-	if err := r.appendOwner(ctx, in, by, space); err != nil {
-		return err
-	}
-	// A binding ends with the ownership of who made it: it must not come back with it.
+	// A binding ends with the ownership of who made it: it must not come back with it. It ends first, since the log
+	// that has it is that of the owners before.
 	for _, account := range before.Owners {
 		if !space.owns(account) {
 			if err := r.endBindings(ctx, in, by, account, space.Name); err != nil {
@@ -237,7 +268,17 @@ func (r *Registry) apply(ctx context.Context, in rows.Writer, by string, space *
 			}
 		}
 	}
-	return nil
+	if err := put(in, "space/"+space.Name, space); err != nil {
+		return err
+	}
+	if before.Private && !space.Private {
+		return r.publishAnew(ctx, in, by, space)
+	}
+	l, err := r.logOf(in, space.Name)
+	if err != nil {
+		return err
+	}
+	return r.appendOwner(ctx, in, l, by, space)
 }
 
 func (s *Space) clone() *Space {
@@ -274,6 +315,9 @@ func (s *Space) set(in rows.Reader, by string, change client.Change) (err error)
 func (s *Space) setSettings(to client.Settings) error {
 	if k := to.Approvals; k != nil {
 		s.Approvals = *k
+	}
+	if to.Visibility != "" {
+		s.Private = to.Visibility == client.Private
 	}
 	for bundle, only := range to.TrustedOnly {
 		if portable.CheckID(bundle) != nil || SpaceOf(bundle) != s.Name || bundle == s.Name {
@@ -336,19 +380,11 @@ func (r *Registry) owned(in rows.Reader, by *Caller, name string) (*Space, error
 	switch {
 	case err != nil:
 		return nil, err
-	case space == nil:
+	case space == nil, space.Private && !space.owns(by.Account):
 		return nil, unclaimed(name)
 	case !space.owns(by.Account):
 		return nil, fault.New(fault.Denied, "the account %q doesn't own the namespace %q", by.Account, name).
 			On("namespace", name).Try("rye owner list " + fault.Quote(name))
 	}
 	return space, nil
-}
-
-// change updates rows, and then the files that show them.
-func (r *Registry) change(ctx context.Context, change func(rows.Writer) error) error {
-	if err := r.o.Rows.Update(ctx, change); err != nil {
-		return err
-	}
-	return r.Flush(ctx)
 }

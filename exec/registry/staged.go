@@ -94,7 +94,11 @@ func (r *Registry) Stage(ctx context.Context, by *Caller, id string, body io.Rea
 		if err != nil {
 			return err
 		}
-		if err := unused(in, version); err != nil {
+		l, err := r.logOf(in, space.Name)
+		if err != nil {
+			return err
+		}
+		if err := unused(in, l, version); err != nil {
 			return err
 		}
 		if staged, err = r.begun(in, by, space, id); err != nil {
@@ -283,7 +287,14 @@ func (r *Registry) StagedArchive(ctx context.Context, by *Caller, id string, arc
 		}
 		file, err := r.o.Blobs.Open(ctx, stagedFile(archive))
 		if errors.Is(err, fs.ErrNotExist) { // it has been released meanwhile
-			file, err = r.o.Blobs.Open(ctx, client.ArchiveFile(archive))
+			var l *log
+			if err := r.o.Rows.View(ctx, func(in rows.Reader) (err error) {
+				l, err = r.logOf(in, staged.Space)
+				return err
+			}); err != nil {
+				return nil, err
+			}
+			file, err = r.o.Blobs.Open(ctx, l.dir+client.ArchiveFile(archive))
 		}
 		return file, err
 	}
@@ -336,25 +347,28 @@ func (r *Registry) Approve(ctx context.Context, by *Caller, id string, digest ca
 	if err := r.mayApprove(by, staged); err != nil {
 		return nil, err
 	}
-	promoted := false
-	approve := func(in rows.Writer) (err error) {
-		staged, err = r.approve(ctx, in, by, id, digest)
-		if err == nil && staged.Done && staged.Change == nil && !promoted {
-			return errPromote
-		}
-		return err
-	}
-	if err = r.o.Rows.Update(ctx, approve); errors.Is(err, errPromote) {
-		for _, v := range staged.Versions {
-			if err := r.promote(ctx, v); err != nil {
-				return nil, err
+	var to *log // whose files have the archives
+	approve := func() error {
+		return r.o.Rows.Update(ctx, func(in rows.Writer) error {
+			var l *log
+			staged, l, err = r.approve(ctx, in, by, id, digest)
+			switch {
+			case err == nil && to != nil:
+				// Another approval may have released them meanwhile, or there may be too few now.
+				if l, err = r.logOf(in, staged.Space); err == nil && (!staged.Done || l.name != to.name) {
+					err = fault.New(fault.Busy, "%q has changed meanwhile: approve it again", id).On("id", id)
+				}
+			case err == nil && l != nil:
+				to, err = l, errPromote
 			}
-		}
-		promoted = true
-		err = r.o.Rows.Update(ctx, approve)
+			return err
+		})
+	}
+	if err = approve(); errors.Is(err, errPromote) {
+		err = r.promoted(ctx, to, staged.Versions, approve)
 	}
 	if err == nil {
-		err = r.Flush(ctx)
+		err = r.flushOf(ctx, staged.Space)
 	}
 	if err == nil && staged.Done {
 		err = r.forget(ctx, staged)
@@ -365,19 +379,20 @@ func (r *Registry) Approve(ctx context.Context, by *Caller, id string, digest ca
 	return staged, nil
 }
 
-// approve records an approval, and does what is staged if that was the last one needed.
-func (r *Registry) approve(ctx context.Context, in rows.Writer, by *Caller, id string, digest cas.Digest) (*Staged,
-	error) {
+// approve records an approval, and does what is staged if that was the last one needed. It returns the log that has
+// released versions by it, whose files need their archives.
+func (r *Registry) approve(ctx context.Context, in rows.Writer, by *Caller, id string, digest cas.Digest) (
+	staged *Staged, l *log, err error) {
 	staged, space, err := r.seen(in, by, id)
 	if err != nil || staged.Done {
-		return staged, err // done: the answer to an earlier request was lost
+		return staged, nil, err // done: the answer to an earlier request was lost
 	}
 	if staged.Digest != digest {
-		return nil, fault.New(fault.Conflict, "%q has changed since you have seen it", id).On("id", id).
+		return nil, nil, fault.New(fault.Conflict, "%q has changed since you have seen it", id).On("id", id).
 			Try("rye release show " + fault.Quote(id))
 	}
 	if why, err := staged.mayCount(in, space, by.Account); why != nil || err != nil {
-		return nil, errors.Join(why, err)
+		return nil, nil, errors.Join(why, err)
 	}
 	// An owner and k others decide: what a former owner has left would need k alone.
 	owns, err := space.ownedBy(in, staged.By)
@@ -386,30 +401,30 @@ func (r *Registry) approve(ctx context.Context, in rows.Writer, by *Caller, id s
 			On("id", id).Try("rye release reject " + fault.Quote(id))
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, v := range staged.Versions {
 		if err := space.trusts(staged.Binder, v.Bundle); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	staged.Approvals = slices.DeleteFunc(staged.Approvals, func(a Approval) bool { return a.Account == by.Account })
 	staged.Approvals = append(staged.Approvals, Approval{by.Account, digest, r.now()})
 	n, err := staged.counted(in, space)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if staged.Done = n >= needs(space); staged.Done {
 		if staged.Change != nil {
 			err = r.apply(ctx, in, staged.By, space, *staged.Change)
-		} else {
-			err = r.enter(in, staged.By, staged.Versions...)
+		} else if l, err = r.logOf(in, staged.Space); err == nil {
+			err = r.enter(in, staged.By, l, staged.Versions...)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return staged, put(in, "staged/"+id, staged)
+	return staged, l, put(in, "staged/"+id, staged)
 }
 
 // mayApprove returns why a token may not approve what is staged: who approves publishes, or changes a namespace.

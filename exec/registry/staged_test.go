@@ -108,7 +108,7 @@ func TestApprovals(t *testing.T) {
 	if again := w.approve(by["grace"], s); again.Done || len(again.Approvals) != 1 {
 		t.Errorf("one owner counts twice: %+v", again)
 	}
-	if _, err := w.Versions(ctx, "acme/base"); fault.CodeOf(err) != fault.NotFound || len(w.public()) > 0 {
+	if _, err := w.Versions(ctx, nil, "acme/base"); fault.CodeOf(err) != fault.NotFound || len(w.public()) > 0 {
 		t.Errorf("public after one approval of two: %v, %v", err, w.public())
 	}
 	s = w.approve(by["alan"], s)
@@ -168,12 +168,12 @@ func TestLowering(t *testing.T) {
 	for name, change := range map[string]client.Change{"add": adding("eve"), "remove": removing("grace"),
 		"transfer": giving("eve"), "k": demanding(0)} {
 		w.caller("eve")
-		before, _ := w.Space(ctx, "acme")
+		before, _ := w.Space(ctx, nil, "acme")
 		changed, err := w.Change(ctx, by["ada"], "acme", change)
 		if err != nil || changed.Staged == nil || changed.Staged.Needs != 1 {
 			t.Fatalf("%s: %+v, %v", name, changed, err)
 		}
-		if now, err := w.Space(ctx, "acme"); err != nil || !slices.Equal(now.Owners, before.Owners) ||
+		if now, err := w.Space(ctx, nil, "acme"); err != nil || !slices.Equal(now.Owners, before.Owners) ||
 			now.Approvals != 1 {
 			t.Errorf("%s: %+v, %v", name, now, err)
 		}
@@ -193,7 +193,7 @@ func TestLowering(t *testing.T) {
 	if s := w.approve(by["alan"], changed.Staged); !s.Done {
 		t.Errorf("%+v", s)
 	}
-	if now, err := w.Space(ctx, "acme"); err != nil || !slices.Equal(now.Owners, []string{"ada", "alan"}) {
+	if now, err := w.Space(ctx, nil, "acme"); err != nil || !slices.Equal(now.Owners, []string{"ada", "alan"}) {
 		t.Errorf("%+v, %v", now, err)
 	}
 	if last := w.entries()[len(w.entries())-1]; last.Kind != tlog.Owner || last.By != "ada" {

@@ -77,8 +77,8 @@ func TestDamagedRows(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.Claim(t.Context(), ada, "acme")
+	_, err := w.Claim(t.Context(), ada, "acme", "")
 	wants(t, err, fault.Registry, "space/acme")
-	_, err = w.Claim(t.Context(), ada, "free")
+	_, err = w.Claim(t.Context(), ada, "free", "")
 	wants(t, err, fault.Registry, "space/acme")
 }

@@ -37,8 +37,23 @@ type OwnerChange struct {
 	Action  OwnerAction `json:"action"`
 }
 
-// Settings are how a namespace publishes. What is nil stays as it is.
+// A Visibility says who may read what is published in a namespace.
+type Visibility string
+
+// Everyone, or who has a token of an owner with the scope read.
+const (
+	Public  Visibility = "public"
+	Private Visibility = "private"
+)
+
+// A Claim is what the owner of a new namespace wants of it.
+type Claim struct {
+	Visibility Visibility `json:"visibility,omitempty"` // "" is public
+}
+
+// Settings are how a namespace publishes. What is nil or "" stays as it is.
 type Settings struct {
+	Visibility Visibility `json:"visibility,omitempty"`
 	// Approvals is how many other owners must approve each release and each change of the namespace. 0: none.
 	Approvals *int `json:"approvals,omitempty"`
 	// TrustedOnly are bundles that only their pipelines may publish, true, or owners, too.
@@ -86,6 +101,9 @@ func (c *Change) String() string {
 	var text []string
 	if o := c.Owner; o != nil {
 		text = append(text, "owner "+string(o.Action)+" "+o.Account)
+	}
+	if s := c.Settings; s != nil && s.Visibility != "" {
+		text = append(text, "visibility "+string(s.Visibility))
 	}
 	if s := c.Settings; s != nil && s.Approvals != nil {
 		text = append(text, fmt.Sprintf("approvals %d", *s.Approvals))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
@@ -14,6 +15,7 @@ import (
 	"github.com/rye-build/rye/bundle/secret"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -181,7 +183,7 @@ func (s *Session) SameItem(ctx context.Context, file io.ReadSeeker) (bool, error
 		return false, err
 	}
 	last := &known.Versions[len(known.Versions)-1]
-	body, _, err := s.Client.Get(ctx, s.URL+"/"+ArchiveFile(last.Archive), last.Size)
+	body, err := s.archiveOf(ctx, last)
 	if err != nil {
 		return false, err
 	}
@@ -202,7 +204,7 @@ func (s *Session) SameItem(ctx context.Context, file io.ReadSeeker) (bool, error
 
 // published brings a version that the registry has. Its word for what that is suffices here: nothing is locked by it.
 func (s *Session) published(ctx context.Context, v *Published, below []*ai.Space) (*diff.Side, error) {
-	body, _, err := s.Client.Get(ctx, s.URL+"/"+ArchiveFile(v.Archive), v.Size)
+	body, err := s.archiveOf(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -217,6 +219,18 @@ func (s *Session) published(ctx context.Context, v *Published, below []*ai.Space
 			err).From(err)
 	}
 	return side, nil
+}
+
+// archiveOf opens the archive of a version. That of a private namespace needs the token.
+func (s *Session) archiveOf(ctx context.Context, v *Published) (io.ReadCloser, error) {
+	host, _, _ := SplitPrivate(s.URL)
+	if !v.Private {
+		body, _, err := s.Client.Get(ctx, host+"/"+ArchiveFile(v.Archive), v.Size)
+		return body, err
+	}
+	space, _, _ := strings.Cut(v.Bundle, "/")
+	return s.Client.Download(ctx, web.Request{Method: "GET", Token: s.Token,
+		Address: host + PrivatePath(space) + "/" + ArchiveFile(v.Archive)}, v.Size)
 }
 
 func unpacked(ctx context.Context, name string, r io.Reader, below []*ai.Space) (*diff.Side, error) {

@@ -44,6 +44,7 @@ type Published struct {
 	Yanked   int64      `json:"yanked,omitempty"`
 
 	Unpublished int64 `json:"unpublished,omitempty"`
+	Private     bool  `json:"private,omitempty"` // in the log of a private namespace
 }
 
 // A Bundle is what a registry says of a bundle.
@@ -61,6 +62,7 @@ type Space struct {
 
 	Approvals   int      `json:"approvals,omitempty"`    // how many other owners must approve what is staged
 	TrustedOnly []string `json:"trusted_only,omitempty"` // bundles that only their pipelines may publish
+	Private     bool     `json:"private,omitempty"`      // only tokens of its owners read it
 	Staged      *Staged  `json:"staged,omitempty"`       // a change that waits for approvals
 }
 
@@ -116,6 +118,7 @@ type Hit struct {
 	Version string `json:"version"`
 	About   string `json:"about,omitempty"`
 	License string `json:"license,omitempty"`
+	Private bool   `json:"private,omitempty"` // of a private namespace
 }
 
 // Publish sends an archive.
@@ -134,8 +137,8 @@ func (s *Session) Withdraw(ctx context.Context, w Withdrawal) (*Published, error
 }
 
 // Claim makes the account the owner of a namespace.
-func (s *Session) Claim(ctx context.Context, name string) (*Space, error) {
-	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name), struct{}{}))
+func (s *Session) Claim(ctx context.Context, name string, c Claim) (*Space, error) {
+	return answerOf[Space](s.post(ctx, "spaces/"+url.PathEscape(name), c))
 }
 
 // Change changes a namespace, or stages the change where others must approve.

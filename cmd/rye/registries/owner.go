@@ -15,7 +15,14 @@ type ownerListRun struct {
 	registryFlag
 }
 
-type ownerClaimRun struct{ ownerListRun }
+type ownerClaimRun struct {
+	ownerListRun
+	visibilityFlag
+}
+
+type visibilityFlag struct {
+	Visibility string `placeholder:"WHO" enum:"public,private," default:"" blank:"" help:"public or private: who may read what is published."`
+}
 
 type ownerAddRun struct {
 	ownerListRun
@@ -30,6 +37,7 @@ type ownerSetRun struct {
 	ownerListRun
 	Approvals   *int  `placeholder:"K" help:"Publish and change only what K other owners approve."`
 	TrustedOnly *bool `negatable:"" help:"For a bundle: only its pipelines may publish it."`
+	visibilityFlag
 }
 
 type ownersAnswer struct {
@@ -42,6 +50,10 @@ func (o ownersAnswer) Text(t *cli.Terminal) {
 	t.Note("owners of %s at %s:", o.Name, o.Registry)
 	for _, owner := range o.Owners {
 		t.Printf("%s\n", owner)
+	}
+	if o.Private {
+		host, _, _ := registry.SplitPrivate(o.Registry)
+		t.Note("private: only tokens of its owners read it, at %s", host+registry.PrivatePath(o.Name))
 	}
 	if o.Approvals > 0 {
 		t.Note("what is published or changed needs the approval of other owners: %d", o.Approvals)
@@ -62,7 +74,9 @@ func (c *ownerListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error
 
 // Run implements cli.Runner.
 func (c *ownerClaimRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
-	return c.do(ctx, app, true, func(s *registry.Session) (*registry.Space, error) { return s.Claim(ctx, c.Name) })
+	return c.do(ctx, app, true, func(s *registry.Session) (*registry.Space, error) {
+		return s.Claim(ctx, c.Name, registry.Claim{Visibility: registry.Visibility(c.Visibility)})
+	})
 }
 
 // Run implements cli.Runner.
@@ -92,20 +106,32 @@ func (c *ownerAddRun) set(ctx context.Context, app *cli.App, action registry.Own
 
 // Run implements cli.Runner.
 func (c *ownerSetRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
-	settings := &registry.Settings{Approvals: c.Approvals}
+	settings := &registry.Settings{Approvals: c.Approvals, Visibility: registry.Visibility(c.Visibility)}
 	space, _, bundle := strings.Cut(c.Name, "/")
 	switch {
-	case c.Approvals == nil && c.TrustedOnly == nil:
+	case c.Approvals == nil && c.TrustedOnly == nil && c.Visibility == "":
 		return nil, fault.New(fault.Validation, "nothing to set").Try(app.With("--approvals", "1"))
 	case c.Approvals != nil && bundle:
 		return nil, fault.New(fault.Validation, "--approvals is for a namespace: %q is a bundle", c.Name).
 			Try(fault.Command("rye owner set", append([]string{space, "--approvals", strconv.Itoa(*c.Approvals)},
 				c.flag()...)...))
+	case c.Visibility != "" && bundle:
+		return nil, fault.New(fault.Validation, "--visibility is for a namespace: %q is a bundle", c.Name).
+			Try(fault.Command("rye owner set", append([]string{space, "--visibility", c.Visibility}, c.flag()...)...))
 	case c.TrustedOnly != nil && !bundle:
 		return nil, fault.New(fault.Validation, "--trusted-only is for a bundle: %q is a namespace", c.Name).
 			Try(fault.Command("rye owner set", append([]string{space + "/NAME", "--trusted-only"}, c.flag()...)...))
 	case bundle:
 		settings.TrustedOnly = map[string]bool{c.Name: *c.TrustedOnly}
+	}
+	question := map[string]string{
+		"public":  "publish every version in " + space + " for everyone? The public log keeps them for good.",
+		"private": "make " + space + " private? Its name and owners so far stay in the public log.",
+	}[c.Visibility]
+	if question != "" {
+		if err := app.Confirm(ctx, question); err != nil {
+			return nil, err
+		}
 	}
 	return c.do(ctx, app, true, func(s *registry.Session) (*registry.Space, error) {
 		return s.Change(ctx, space, registry.Change{Settings: settings})

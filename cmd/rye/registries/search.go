@@ -2,6 +2,7 @@ package registries
 
 import (
 	"context"
+	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -29,6 +30,9 @@ func (f Found) Text(t *cli.Terminal) {
 		if h.Locked != "" {
 			state = "locked at " + h.Locked
 		}
+		if h.Private {
+			state += ", private"
+		}
 		t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleHint, h.Bundle, t.Ascii), h.Version, state)
 		if h.About != "" {
 			t.Printf("  %s\n", h.About)
@@ -39,6 +43,15 @@ func (f Found) Text(t *cli.Terminal) {
 		return
 	}
 	t.Note("at %s; to use one: rye add ID --registry %s", f.Registry, fault.Quote(f.Registry))
+	for i := range f.Bundles {
+		if h := &f.Bundles[i]; h.Private {
+			host, _, _ := registry.SplitPrivate(f.Registry)
+			space, _, _ := strings.Cut(h.Bundle, "/")
+			t.Note("a private one: rye add %s --registry %s", h.Bundle,
+				fault.Quote(host+registry.PrivatePath(space)))
+			break
+		}
+	}
 }
 
 // Search asks the registry at an address for bundles, or without one the registries of rye.yaml. Each answers with at

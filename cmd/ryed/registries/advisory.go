@@ -33,7 +33,8 @@ type advisoryLine struct {
 	Summary   string    `json:"summary"`
 	Modified  time.Time `json:"modified"`
 	Withdrawn time.Time `json:"withdrawn,omitzero"`
-	Affected  []string  `json:"affected"` // the published versions that it covers now
+	Private   string    `json:"private,omitempty"` // the private namespace whose list has it
+	Affected  []string  `json:"affected"`          // the published versions that it covers now
 }
 
 type advisoryAnswer struct{ advisoryLine }
@@ -63,16 +64,20 @@ func (a advisoryListAnswer) Text(t *cli.Terminal) {
 		if !l.Withdrawn.IsZero() {
 			state = "not counting"
 		}
-		lines = append(lines, []string{l.ID, l.Bundle, state, l.Kind, l.Summary})
+		line := []string{l.ID, l.Bundle, state, l.Kind, l.Summary}
+		if l.Private != "" {
+			line = append(line, "private")
+		}
+		lines = append(lines, line)
 	}
 	t.Rows(lines)
 }
 
 // lineOf returns an advisory with the published versions that it covers.
-func lineOf(ctx context.Context, data *data, a *advisory.Advisory) (advisoryLine, error) {
+func lineOf(ctx context.Context, data *data, a *advisory.Advisory, private string) (advisoryLine, error) {
 	line := advisoryLine{a.ID, a.Bundle, string(a.Kind), a.Severity.String(), a.Summary, a.Modified, a.Withdrawn,
-		[]string{}}
-	versions, err := data.Versions(ctx, a.Bundle)
+		private, []string{}}
+	versions, err := data.Versions(ctx, registry.Host, a.Bundle)
 	if err != nil && fault.CodeOf(err) != fault.NotFound { // all of them may be unpublished
 		return line, err
 	}
@@ -105,7 +110,7 @@ func (f *dataFlags) withData(ctx context.Context, app *cli.App,
 	if err != nil {
 		return nil, err
 	}
-	line, err := lineOf(ctx, data, a)
+	line, err := lineOf(ctx, data, a, "")
 	return advisoryAnswer{line}, err
 }
 
@@ -159,7 +164,7 @@ func (c *advisoryListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, er
 	}
 	answer := advisoryListAnswer{[]advisoryLine{}}
 	for _, a := range all {
-		line, err := lineOf(ctx, data, a)
+		line, err := lineOf(ctx, data, a.Advisory, a.Private)
 		if err != nil {
 			return nil, err
 		}
@@ -173,13 +178,14 @@ func (c *advisoryListRun) Run(ctx context.Context, app *cli.App) (cli.Answer, er
 
 type advisoryWithdrawRun struct {
 	dataFlags
-	ID string `arg:"" help:"Advisory."`
+	ID      string `arg:"" help:"Advisory."`
+	Private string `placeholder:"NAMESPACE" help:"The private namespace whose list has it."`
 }
 
 // Run implements cli.Runner.
 func (c *advisoryWithdrawRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) {
 	return c.withData(ctx, app, func(data *data) (*advisory.Advisory, error) {
-		return data.WithdrawAdvisory(ctx, c.ID)
+		return data.WithdrawAdvisory(ctx, c.Private, c.ID)
 	})
 }
 

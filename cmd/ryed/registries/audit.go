@@ -34,6 +34,9 @@ func (a audited) Text(t *cli.Terminal) {
 			}
 			line = append(line, name)
 		}
+		if e.Private {
+			line = append(line, "private")
+		}
 		if e.Token != "" {
 			line = append(line, e.Token)
 		}

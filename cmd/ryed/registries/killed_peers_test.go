@@ -64,7 +64,7 @@ func TestKilled(t *testing.T) {
 	session := func() *client.Session {
 		return &client.Session{URL: h.address(), Token: token, Client: web.New(web.Options{})}
 	}
-	if _, err := session().Claim(t.Context(), "acme"); err != nil {
+	if _, err := session().Claim(t.Context(), "acme", client.Claim{}); err != nil {
 		t.Fatal(err)
 	}
 	run("registry", "backup", backup, "--data", data)

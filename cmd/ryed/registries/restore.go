@@ -35,8 +35,10 @@ type restored struct {
 	Name    string `json:"name"`
 	Log     string `json:"log"`
 	Key     string `json:"key"`
-	Signing bool   `json:"signing"` // the log gets new entries
+	Signing bool   `json:"signing"` // the public log gets new entries
 	NewLog  bool   `json:"new_log"`
+	// Stopped are the private namespaces whose logs get no new entries.
+	Stopped []string `json:"stopped"`
 	registry.Restored
 }
 
@@ -56,6 +58,9 @@ func (r restored) Text(t *cli.Terminal) {
 	}
 	if r.Signing {
 		t.Note("the registry can be served")
+	}
+	for _, space := range r.Stopped {
+		t.Note("the private namespace %s gets nothing new yet: --seen its newest checkpoint", space)
 	}
 }
 
@@ -114,6 +119,9 @@ func (c *restoreRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) 
 	if answer.Signing, err = data.Signing(ctx); err != nil {
 		return nil, err
 	}
+	if answer.Stopped, err = data.Stopped(ctx); err != nil {
+		return nil, err
+	}
 	if len(done.Wrong) > 0 {
 		return answer, fault.New(fault.Integrity, "the backup lacks %s of the registry",
 			fault.Count(int64(len(done.Wrong)), "file")).Answer()
@@ -123,7 +131,7 @@ func (c *restoreRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error) 
 
 func (c *restoreRun) answer(d *data) restored {
 	return restored{Dir: c.Dir, Name: d.Name(), Log: d.Log().String(), Key: d.KeyOf().String(), NewLog: c.NewLog,
-		Restored: registry.Restored{Wrong: []string{}}}
+		Stopped: []string{}, Restored: registry.Restored{Wrong: []string{}}}
 }
 
 // resume shows a registry that is restored the newest checkpoints that its host knows.
@@ -136,7 +144,7 @@ func (c *restoreRun) resume(ctx context.Context, app *cli.App, dir string, seen 
 	answer := c.answer(data)
 	// All must be the log's before any of them lets it go on.
 	for _, text := range seen {
-		if _, err := data.Seen(ctx, text); err != nil {
+		if _, err := data.Seen(ctx, registry.Host, text); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +153,15 @@ func (c *restoreRun) resume(ctx context.Context, app *cli.App, dir string, seen 
 		if err != nil {
 			return nil, err
 		}
-		answer.Entries, answer.Shown, answer.Signing = sighting.Entries, sighting.Entries, sighting.Signing
+		if sighting.Private == "" {
+			answer.Entries, answer.Shown = sighting.Entries, sighting.Entries
+		}
+	}
+	if answer.Signing, err = data.Signing(ctx); err != nil {
+		return nil, err
+	}
+	if answer.Stopped, err = data.Stopped(ctx); err != nil {
+		return nil, err
 	}
 	return answer, nil
 }

@@ -133,8 +133,17 @@ func packed(t *testing.T, id, version, text string) []byte {
 	return b.Bytes()
 }
 
+// spaceOf returns the namespace of the v-th version: every fourth one is private.
+func spaceOf(v int) string {
+	if v%4 == 0 {
+		return "team"
+	}
+	return "acme"
+}
+
 // TestSeveral: three processes serve one registry over PostgreSQL and a bucket, and are killed while clients publish.
-// What was acknowledged is there, of two publishers of one version one wins, and log, indexes and archives agree.
+// What was acknowledged is there, of two publishers of one version one wins, and logs, indexes and archives agree:
+// those of a private namespace, too, which then becomes public.
 func TestSeveral(t *testing.T) {
 	database, objects := peer(t, "postgres"), bucket(t)
 	root := t.TempDir()
@@ -160,12 +169,14 @@ func TestSeveral(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	run("registry", "account", "add", "ada")
-	token := run("registry", "token", "add", "ada", "--scope", "owner", "--scope", "publish")
+	token := run("registry", "token", "add", "ada", "--scope", "owner", "--scope", "publish", "--scope", "read")
 	session := func(i int) *client.Session {
 		return &client.Session{URL: hosts[i%len(hosts)].address(), Token: token, Client: web.New(web.Options{})}
 	}
-	if _, err := session(0).Claim(t.Context(), "acme"); err != nil {
-		t.Fatal(err)
+	for space, visibility := range map[string]client.Visibility{"acme": client.Public, "team": client.Private} {
+		if _, err := session(0).Claim(t.Context(), space, client.Claim{Visibility: visibility}); err != nil {
+			t.Fatal(err)
+		}
 	}
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -190,7 +201,7 @@ func TestSeveral(t *testing.T) {
 		all.Go(func() {
 			for v := range versions {
 				version := fmt.Sprintf("1.%d.0", v)
-				b := packed(t, "acme/base", version, fmt.Sprint("of client ", c))
+				b := packed(t, spaceOf(v)+"/base", version, fmt.Sprint("of client ", c))
 				for try := 0; ; try++ {
 					p, err := session(c+try).Publish(ctx, bytes.NewReader(b), int64(len(b)))
 					if err == nil {
@@ -223,18 +234,37 @@ func TestSeveral(t *testing.T) {
 			t.Errorf("%s was published %d times", version, len(won[version]))
 		}
 	}
-	info, err := session(0).Bundle(t.Context(), "acme/base")
-	if err != nil || len(info.Versions) != versions {
-		t.Fatalf("%d versions, %v", len(info.Versions), err)
-	}
-	leaves := map[int64]bool{}
-	for _, v := range info.Versions {
-		if !won[v.Version][v.Archive] || leaves[v.Leaf] {
-			t.Errorf("%s is entry %d with %s", v.Version, v.Leaf, v.Archive)
+	private := 0
+	for i, space := range []string{"acme", "team"} {
+		info, err := session(i).Bundle(t.Context(), space+"/base")
+		if err != nil {
+			t.Fatal(err)
 		}
-		leaves[v.Leaf] = true
+		leaves := map[int64]bool{}
+		for _, v := range info.Versions {
+			if !won[v.Version][v.Archive] || leaves[v.Leaf] || v.Private != (space == "team") {
+				t.Errorf("%s of %s is entry %d with %s", v.Version, space, v.Leaf, v.Archive)
+			}
+			leaves[v.Leaf] = true
+		}
+		if private = len(info.Versions); i == 0 && private != versions*3/4 || i == 1 && private != versions/4 {
+			t.Errorf("%s has %d versions", space, private)
+		}
 	}
-	good := fmt.Sprintf("good  registry.example  %d entries, %d", versions+1, versions)
+	good := fmt.Sprintf("good  registry.example  %d entries, %d", versions+2, versions)
+	if out := run("registry", "verify"); !strings.HasPrefix(out, good) {
+		t.Error(out)
+	}
+	if _, err := (&client.Session{URL: hosts[1].address(), Client: web.New(web.Options{})}).Bundle(t.Context(),
+		"team/base"); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("a stranger sees a private bundle: %v", err)
+	}
+	if _, err := session(2).Change(t.Context(), "team", client.Change{Settings: &client.Settings{
+		Visibility: client.Public}}); err != nil {
+		t.Fatal(err)
+	}
+	// Both logs have an entry more, and the public one has each version anew.
+	good = fmt.Sprintf("good  registry.example  %d entries, %d", versions+4+private, versions+private)
 	if out := run("registry", "verify"); !strings.HasPrefix(out, good) {
 		t.Error(out)
 	}

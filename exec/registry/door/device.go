@@ -15,13 +15,7 @@ import (
 // deviceGrantType is the type of the grant in RFC 8628.
 const deviceGrantType = "urn:ietf:params:oauth:grant-type:device_code"
 
-// registerDevice adds the two routes of a machine that logs in. They speak RFC 8628: forms, and answers of OAuth.
-func (d *Door) registerDevice(s *serve.Server) {
-	s.Open("POST /v1/device", d.counted("POST /v1/device", d.oauth(d.deviceCode)))
-	s.Open("POST /v1/token", d.counted("POST /v1/token", d.oauth(d.deviceToken)))
-}
-
-// oauth returns the handler of a route that answers as OAuth does.
+// oauth returns the handler of a route that answers as OAuth does (RFC 8628: forms, and answers of OAuth).
 func (d *Door) oauth(route func(*http.Request) (map[string]any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = &patient{http.MaxBytesReader(w, r.Body, maxBody), http.NewResponseController(w)}

@@ -2,6 +2,7 @@
 // shows the answer. It decides nothing.
 //
 //	GET  /registry.yaml /index/… /archives/… /proofs/… /documents/… /log/…   the static files (package lock/registry)
+//	GET  /private/NAME/…                 those of a private namespace, to tokens that may see it
 //	GET  /.well-known/ai-catalog.json    the newest versions, as an AI catalogue (level Discoverable)
 //	GET  /.well-known/agent-skills/index.json   the skills in them (Agent Skills Discovery 0.2.0)
 //	GET  /.well-known/agent-skills/…     a skill that the index lists: SKILL.md, or a zip of its files
@@ -11,7 +12,7 @@
 //	GET  /v1/bundles/ID                  the versions of a bundle
 //	GET  /v1/search?q=WORDS              bundles whose id or description has all words
 //	GET  /v1/spaces/NAME                 a namespace and its owners
-//	POST /v1/spaces/NAME                 claims it
+//	POST /v1/spaces/NAME                 {visibility}: claims it
 //	POST /v1/spaces/NAME/changes         {owner} or {settings}: changes it, or stages the change
 //	GET  /v1/publishers/ID               the pipelines that may publish a bundle
 //	POST /v1/publishers/ID               {add} or {remove}: binds one, or ends a binding
@@ -28,6 +29,9 @@
 //	DELETE /v1/tokens/ID                 ends one
 //	GET  /metrics                        what was counted, in Prometheus' text form; with a token of its own
 //	POST /v1/device, POST /v1/token      a machine logs in (RFC 8628): forms, and answers as OAuth has them
+//
+// The routes below /v1 stand below /private/NAME/v1, too, for clients that know the registry by that address; there a
+// search finds what is in NAME alone. To strangers a private namespace is everywhere as a name that no one has.
 //
 // Pages are for people: / and /bundles/ID for everyone, /enrol for who has a link, /signin, /signup, and behind a
 // passkey /account and /device. A change is a POST from a page of this registry (Origin) with the token of its

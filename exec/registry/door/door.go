@@ -36,13 +36,20 @@ type Door struct {
 // maxBody is the most bytes of a request that isn't an archive.
 const maxBody = 64 << 10
 
+// A Server takes routes, as *serve.Server does.
+type Server interface {
+	Open(pattern string, handler http.Handler)
+}
+
 // Register adds the routes to a server.
-func (d *Door) Register(s *serve.Server) {
+func (d *Door) Register(s Server) {
 	for _, pattern := range []string{"/" + client.DescriptionFile, "/" + client.AdvisoriesFile, "/index/",
 		"/archives/", "/proofs/", "/documents/", "/rotations/",
 		"/" + client.LogDir + "/"} {
 		s.Open("GET "+pattern, d.counted(pattern, http.HandlerFunc(d.public)))
 	}
+	const below = "/" + client.PrivateDir + "/{private}"
+	s.Open("GET "+below+"/{file...}", d.counted(below, http.HandlerFunc(d.private)))
 	s.Open("GET /metrics", http.HandlerFunc(d.metrics))
 	for pattern, route := range map[string]func(*registry.Caller, *http.Request) (any, error){
 		"POST /v1/publish":               d.publish,
@@ -68,7 +75,7 @@ func (d *Door) Register(s *serve.Server) {
 		"POST /v1/tokens":                d.makeToken,
 		"DELETE /v1/tokens/{id}":         d.removeToken,
 	} {
-		s.Open(pattern, d.counted(pattern, d.api(route)))
+		d.openAPI(s, pattern, d.api(route))
 	}
 	for pattern, show := range map[string]http.HandlerFunc{
 		"GET /.well-known/ai-catalog.json": d.aiCatalog,
@@ -77,20 +84,53 @@ func (d *Door) Register(s *serve.Server) {
 	} {
 		s.Open(pattern, d.counted(pattern, show))
 	}
-	const archives = "GET /v1/staged/{id}/archives/{archive}"
-	s.Open(archives, d.counted(archives, http.HandlerFunc(d.stagedArchive)))
-	d.registerDevice(s)
+	d.openAPI(s, "GET /v1/staged/{id}/archives/{archive}", http.HandlerFunc(d.stagedArchive))
+	d.openAPI(s, "POST /v1/device", d.oauth(d.deviceCode))
+	d.openAPI(s, "POST /v1/token", d.oauth(d.deviceToken))
 	d.registerPages(s)
+}
+
+// openAPI adds a route of the API, also below the address of each private namespace, whether or not there is one: a
+// client needs one address for its files and for this.
+func (d *Door) openAPI(s Server, pattern string, handler http.Handler) {
+	method, path, _ := strings.Cut(pattern, " ")
+	for _, at := range []string{path, "/" + client.PrivateDir + "/{private}" + path} {
+		s.Open(method+" "+at, d.counted(pattern, handler))
+	}
 }
 
 // public serves the static files.
 func (d *Door) public(w http.ResponseWriter, r *http.Request) {
-	name := strings.TrimPrefix(r.URL.Path, "/")
-	if portable.Check(name) != nil || r.URL.RawQuery != "" {
+	d.file(w, r, "", strings.TrimPrefix(r.URL.Path, "/"))
+}
+
+// private serves the files of private namespaces to those who may see them. To others none is there, whether or not
+// the namespace exists: the registry does the same work for both.
+func (d *Door) private(w http.ResponseWriter, r *http.Request) {
+	by, err := d.caller(r)
+	if err != nil {
+		d.fail(w, err)
+		return
+	}
+	space := r.PathValue("private")
+	sees, err := d.Registry.Sees(r.Context(), by, space)
+	switch {
+	case err != nil:
+		d.fail(w, err)
+	case !sees:
+		http.NotFound(w, r)
+	default:
+		d.file(w, r, client.PrivateDir+"/"+space+"/", r.PathValue("file"))
+	}
+}
+
+// file serves a static file; dir is the directory of a private namespace's.
+func (d *Door) file(w http.ResponseWriter, r *http.Request, dir, name string) {
+	if portable.Check(dir+name) != nil || r.URL.RawQuery != "" {
 		http.NotFound(w, r)
 		return
 	}
-	file, err := d.Blobs.Open(r.Context(), name)
+	file, err := d.Blobs.Open(r.Context(), dir+name)
 	if errors.Is(err, fs.ErrNotExist) {
 		http.NotFound(w, r)
 		return
@@ -110,6 +150,10 @@ func (d *Door) public(w http.ResponseWriter, r *http.Request) {
 		header.Set("Content-Type", "application/octet-stream")
 	default:
 		header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	if dir != "" { // no cache but the reader's own keeps it
+		header.Set("Cache-Control", "private, no-cache")
+		header.Set("Vary", "Authorization")
 	}
 	http.ServeContent(w, r, "", file.Modified, file)
 }
@@ -208,43 +252,47 @@ func (d *Door) withdraw(by *registry.Caller, r *http.Request) (any, error) {
 	return d.Registry.Withdraw(r.Context(), by, request.Bundle, request.Version, request.Unpublish)
 }
 
-// seen takes a checkpoint, or a proof that has one, that a client has seen. It needs no token: only what the log has
-// signed counts.
-func (d *Door) seen(_ *registry.Caller, r *http.Request) (any, error) {
+// seen takes a checkpoint, or a proof that has one, that a client has seen. For the public log it needs no token: only
+// what the log has signed counts.
+func (d *Door) seen(by *registry.Caller, r *http.Request) (any, error) {
 	text, err := io.ReadAll(io.LimitReader(r.Body, tlog.MaxProof+1))
 	if err != nil {
 		return nil, fault.New(fault.Validation, "the checkpoint has not arrived").From(err)
 	}
-	return d.Registry.Seen(r.Context(), text)
+	return d.Registry.Seen(r.Context(), by, text)
 }
 
-func (d *Door) bundle(_ *registry.Caller, r *http.Request) (any, error) {
+func (d *Door) bundle(by *registry.Caller, r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	versions, err := d.Registry.Versions(r.Context(), id)
+	versions, err := d.Registry.Versions(r.Context(), by, id)
 	if err != nil {
 		return nil, err
 	}
-	space, err := d.Registry.Space(r.Context(), registry.SpaceOf(id))
+	space, err := d.Registry.Space(r.Context(), by, registry.SpaceOf(id))
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{"bundle": id, "owners": space.Owners, "versions": versions}, nil
 }
 
-func (d *Door) search(_ *registry.Caller, r *http.Request) (any, error) {
-	found, err := d.Registry.Search(r.Context(), r.URL.Query().Get("q"))
+func (d *Door) search(by *registry.Caller, r *http.Request) (any, error) {
+	found, err := d.Registry.Search(r.Context(), by, r.URL.Query().Get("q"), r.PathValue("private"))
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{"hits": found}, nil
 }
 
-func (d *Door) space(_ *registry.Caller, r *http.Request) (any, error) {
-	return d.Registry.Space(r.Context(), r.PathValue("name"))
+func (d *Door) space(by *registry.Caller, r *http.Request) (any, error) {
+	return d.Registry.Space(r.Context(), by, r.PathValue("name"))
 }
 
 func (d *Door) claim(by *registry.Caller, r *http.Request) (any, error) {
-	return d.Registry.Claim(r.Context(), by, r.PathValue("name"))
+	var request client.Claim
+	if err := read(r, &request); err != nil {
+		return nil, err
+	}
+	return d.Registry.Claim(r.Context(), by, r.PathValue("name"), request.Visibility)
 }
 
 func (d *Door) change(by *registry.Caller, r *http.Request) (any, error) {
@@ -255,8 +303,8 @@ func (d *Door) change(by *registry.Caller, r *http.Request) (any, error) {
 	return d.Registry.Change(r.Context(), by, r.PathValue("name"), request)
 }
 
-func (d *Door) publishers(_ *registry.Caller, r *http.Request) (any, error) {
-	all, err := d.Registry.Publishers(r.Context(), r.PathValue("id"))
+func (d *Door) publishers(by *registry.Caller, r *http.Request) (any, error) {
+	all, err := d.Registry.Publishers(r.Context(), by, r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

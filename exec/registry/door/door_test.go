@@ -47,6 +47,12 @@ type site struct {
 
 func newSite(t testing.TB) *site {
 	t.Helper()
+	return newSiteOver(t, func(r rows.Store, f blobs.Store) (rows.Store, blobs.Store) { return r, f })
+}
+
+// newSiteOver returns a registry over the stores that over makes of new ones.
+func newSiteOver(t testing.TB, over func(rows.Store, blobs.Store) (rows.Store, blobs.Store)) *site {
+	t.Helper()
 	s, dir := &site{TB: t, metrics: registry.NewMetrics()}, t.TempDir()
 	var err error
 	if s.rows, err = rows.OpenLocal(filepath.Join(dir, "rows"), nil); err != nil {
@@ -55,6 +61,7 @@ func newSite(t testing.TB) *site {
 	if s.files, err = blobs.OpenLocal(filepath.Join(dir, "files"), nil); err != nil {
 		t.Fatal(err)
 	}
+	s.rows, s.files = over(s.rows, s.files)
 	if s.Registry, err = registry.Open(t.Context(), registry.Options{Rows: s.rows, Blobs: s.files,
 		Name: "registry.example", LogKey: keytest.Seeded(1), IndexKey: keytest.Seeded(2),
 		Now: func() time.Time { return noon }, TempDir: t.TempDir(), Metrics: s.metrics}); err != nil {
@@ -155,11 +162,11 @@ func TestSession(t *testing.T) {
 	if hint := fault.Of(err).Hint; !slices.Equal(hint, []string{"rye owner claim acme --registry " + s.url}) {
 		t.Error(hint)
 	}
-	space, err := ada.Claim(ctx, "acme")
+	space, err := ada.Claim(ctx, "acme", client.Claim{})
 	if err != nil || !slices.Equal(space.Owners, []string{"ada"}) {
 		t.Fatalf("%+v, %v", space, err)
 	}
-	_, err = eve.Claim(ctx, "acme")
+	_, err = eve.Claim(ctx, "acme", client.Claim{})
 	wants(t, err, fault.Conflict, "can't be claimed")
 	v, err := publish(ada, b)
 	if err != nil || v.Archive != cas.Sum(b) || v.Leaf != 1 || v.By != "ada" {
@@ -249,7 +256,7 @@ func (s *site) get(path string, change func(*http.Request)) (*http.Response, str
 func TestFiles(t *testing.T) {
 	s := newSite(t)
 	ada := s.session("ada")
-	if _, err := ada.Claim(t.Context(), "acme"); err != nil {
+	if _, err := ada.Claim(t.Context(), "acme", client.Claim{}); err != nil {
 		t.Fatal(err)
 	}
 	b := s.archive("acme/base", "1.0.0")
@@ -409,7 +416,7 @@ func TestCatalog(t *testing.T) {
 	if got := read(); len(got) != 0 {
 		t.Error(got)
 	}
-	if _, err := ada.Claim(t.Context(), "acme"); err != nil {
+	if _, err := ada.Claim(t.Context(), "acme", client.Claim{}); err != nil {
 		t.Fatal(err)
 	}
 	publish := func(id, version string) {
@@ -439,7 +446,7 @@ func TestStaging(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
 	ada, grace, eve := s.session("ada"), s.session("grace"), s.session("eve")
-	if _, err := ada.Claim(ctx, "acme"); err != nil {
+	if _, err := ada.Claim(ctx, "acme", client.Claim{}); err != nil {
 		t.Fatal(err)
 	}
 	one := 1

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry/rows"
+	client "github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/tlog"
 )
@@ -66,7 +67,7 @@ func TestMetrics(t *testing.T) {
 func TestSeen(t *testing.T) {
 	s := newSite(t)
 	ada := s.session("ada")
-	if _, err := ada.Claim(t.Context(), "acme"); err != nil {
+	if _, err := ada.Claim(t.Context(), "acme", client.Claim{}); err != nil {
 		t.Fatal(err)
 	}
 	_, checkpoint := s.get("/log/checkpoint", nil)
@@ -99,7 +100,7 @@ func TestSeen(t *testing.T) {
 	if status, body := show(string(other)); status != 409 || !strings.Contains(body, "ROLLBACK_DETECTED") {
 		t.Errorf("%d, %s", status, body)
 	}
-	_, err = ada.Claim(t.Context(), "another")
+	_, err = ada.Claim(t.Context(), "another", client.Claim{})
 	wants(t, err, fault.Rollback, "lost entries")
 	if resp, _ := s.get("/log/checkpoint", nil); resp.StatusCode != 200 {
 		t.Error("what was shown before isn't served any more")

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/registry"
-	"github.com/rye-build/rye/exec/serve"
 )
 
 // The pages are made here and nowhere else: no script of theirs comes from elsewhere, and what stands in them is
@@ -90,7 +89,7 @@ type page struct {
 }
 
 // registerPages adds the pages to a server.
-func (d *Door) registerPages(s *serve.Server) {
+func (d *Door) registerPages(s Server) {
 	for pattern, p := range map[string]page{
 		"GET /{$}":                     {d.home, false},
 		"GET /bundles/{id...}":         {d.bundlePage, false},
@@ -258,11 +257,12 @@ func (d *Door) home(*visit) (*view, error) {
 // bundlePage shows what is published under a name.
 func (d *Door) bundlePage(v *visit) (*view, error) {
 	id := v.PathValue("id")
-	versions, err := d.Registry.Versions(v.ctx, id)
+	by := v.person.Caller()
+	versions, err := d.Registry.Versions(v.ctx, by, id)
 	if err != nil {
 		return nil, err
 	}
-	space, err := d.Registry.Space(v.ctx, registry.SpaceOf(id))
+	space, err := d.Registry.Space(v.ctx, by, registry.SpaceOf(id))
 	if err != nil {
 		return nil, err
 	}

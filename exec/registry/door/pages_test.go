@@ -484,7 +484,7 @@ func (o overTLS) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestBundlePage(t *testing.T) {
 	s := newPages(t, pagesOptions{})
 	ada := s.session("ada")
-	if _, err := ada.Claim(t.Context(), "acme"); err != nil {
+	if _, err := ada.Claim(t.Context(), "acme", client.Claim{}); err != nil {
 		t.Fatal(err)
 	}
 	s.about = `<img src=x onerror="alert(1)"> 'greets'`

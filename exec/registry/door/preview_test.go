@@ -31,7 +31,7 @@ func TestPreview(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
 	ada := s.session("ada")
-	if _, err := ada.Claim(ctx, "acme"); err != nil {
+	if _, err := ada.Claim(ctx, "acme", client.Claim{}); err != nil {
 		t.Fatal(err)
 	}
 	options := bundle.VerifyOptions{Now: noon}
