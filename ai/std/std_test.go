@@ -346,7 +346,7 @@ func TestKnowledge(t *testing.T) {
 		"ci", "coming-from", "commands", "conditions", "core-tools", "design",
 		"directive-format", "errors", "exec", "extractors", "graphs", "hooks", "install", "items", "keys",
 		"knowledge-format", "lock", "lsp", "mcp", "mcp-servers", "oci", "operations", "overview",
-		"packages", "plugins", "policy", "providers", "registry", "registry-host",
+		"packages", "plugins", "policy", "providers", "registry", "registry-host", "registry-private",
 		"registry-release", "registry-trust", "release", "resilience", "runtimes",
 		"sandbox", "search-syntax", "secrets",
 		"serve", "signing", "skills", "sources", "spaces", "speed",

@@ -102,6 +102,7 @@ var onlyShown = map[string]string{
 	"policy":           "the digest and the revocation list of someone else",
 	"registry-host":    "a browser, and a second machine: the scripts registry_accounts and registry_backup run them",
 	"registry-release": "several owners and a pipeline: the scripts registry_release and registry_pipeline run them",
+	"registry-private": "a login with a browser: the script registry_private runs the rest",
 	"secrets":          "a browser to sign in",
 	"serve":            "a server that runs until it is stopped, and Claude Code",
 	"skills":           "skills on disk and on the web",

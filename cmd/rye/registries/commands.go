@@ -37,8 +37,10 @@ func Commands() []cli.Command {
 		{Path: "owner", Group: "registry", Help: "Manage who publishes in a namespace."},
 		{
 			Path: "owner claim", Group: "registry", Help: "Become the owner of a namespace.",
-			More: "A name that is easily mistaken for one of another owner is refused.\n\n" +
-				"Examples:\n\n    rye owner claim acme --registry https://registry.example.com",
+			More: "A name that is easily mistaken for one of another owner is refused. A namespace that is private from " +
+				"the start leaves nothing in the public log, not even its name (rye docs registry-private).\n\n" +
+				"Examples:\n\n    rye owner claim acme --registry https://registry.example.com\n" +
+				"    rye owner claim acme --visibility private",
 			New: func() cli.Runner { return new(ownerClaimRun) }, Schema: "owner-claim/1", Output: ownersAnswer{},
 		},
 		{
@@ -64,7 +66,7 @@ func Commands() []cli.Command {
 			Output: ownersAnswer{},
 		},
 		{
-			Path: "owner set", Group: "registry", Help: "Set who must agree before something is published.",
+			Path: "owner set", Group: "registry", Help: "Set who must agree to a release, and who may read it.",
 			More: "With --approvals K, nothing in the namespace is published or changed before K other owners have " +
 				"approved it (rye release approve): no version, no owner, and not K itself. There must be at least one " +
 				"owner more.\n\nWith --trusted-only, a bundle is published by its pipelines alone (rye owner publisher).\n\n" +
