@@ -64,7 +64,8 @@ func TestErrors(t *testing.T) {
 	if long.Type != Forbidden || len(long.Message) > maxMessage || !strings.HasSuffix(long.Message, "é") {
 		t.Errorf("%s, %d bytes", long.Type, len(long.Message))
 	}
-	if e := errorOf(errors.New("x"), "c"); e.Type != Internal || *e.Upstream != "UNKNOWN_ERROR" || e.Correlation != "c" {
+	e := errorOf(errors.New("x"), "c")
+	if e.Type != Internal || *e.Upstream != "UNKNOWN_ERROR" || e.Correlation != "c" {
 		t.Errorf("%+v", e)
 	}
 	if got := clip(strings.Repeat("é", 2000)); len(got) != maxDescription || !strings.HasSuffix(got, "é") {
