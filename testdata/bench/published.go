@@ -212,7 +212,8 @@ func (b *bench) host(ctx context.Context, store string, full bool) (*host, error
 			err = ask(&at, "token", "add", account, "--scope", "owner", "--scope", "publish")
 		}
 		if err == nil {
-			_, err = (&client.Session{URL: h.url, Token: at.Token, Client: web.New(web.Options{})}).Claim(ctx, account)
+			session := &client.Session{URL: h.url, Token: at.Token, Client: web.New(web.Options{})}
+			_, err = session.Claim(ctx, account, client.Claim{})
 		}
 		return at.Token, err
 	}

@@ -167,7 +167,7 @@ func (t *team) people(ctx context.Context, clients int) (people []*person, err e
 				return nil, err
 			}
 			session := &registry.Session{URL: t.hosts[0].URL, Token: token, Client: web.New(web.Options{})}
-			if _, err := session.Claim(ctx, space); err != nil {
+			if _, err := session.Claim(ctx, space, registry.Claim{}); err != nil {
 				return nil, err
 			}
 		}
