@@ -20,7 +20,8 @@ func TestToken(t *testing.T) {
 		sent[r.Host[:strings.IndexByte(r.Host, ':')]+r.URL.Path] = r.Header.Get("Authorization")
 		switch {
 		case r.URL.Path == "/private/away":
-			http.Redirect(rw, r, "https://other.example:"+r.Host[strings.IndexByte(r.Host, ':')+1:]+"/private/a", 302)
+			port := r.Host[strings.IndexByte(r.Host, ':'):]
+			http.Redirect(rw, r, "https://other.example"+port+"/private/a", http.StatusFound)
 		case r.URL.Path == "/private/back":
 			http.Redirect(rw, r, "/private/a", http.StatusFound)
 		case r.URL.Path == "/private/busy" && busy:
