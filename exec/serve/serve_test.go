@@ -49,7 +49,7 @@ func (w *world) add(name string, scopes ...serve.Scope) string {
 	return secret
 }
 
-// start runs a server whose path /do is h.
+// start runs a server whose path /do is h, and whose path /open is for all.
 func start(t *testing.T, h http.HandlerFunc, edit func(*serve.Options)) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Now(), client: &http.Client{Transport: &http.Transport{}}, ended: make(chan error, 1),
@@ -67,6 +67,7 @@ func start(t *testing.T, h http.HandlerFunc, edit func(*serve.Options)) *world {
 		t.Fatal(err)
 	}
 	s.Handle("/do", serve.Call, h)
+	s.Open("GET /open", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "open") }))
 	w.url = s.URL("")
 	ctx, cancel := context.WithCancel(t.Context())
 	w.end = cancel
