@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 )
@@ -32,6 +33,7 @@ type hostedHome struct {
 func newHostedHome(t *testing.T) *hostedHome {
 	t.Helper()
 	h := &hostedHome{trustHome: newTrustHome(t)}
+	sandboxtest.Removable(t, h.dir)
 	h.data = filepath.Join(h.dir, "registry")
 	t.Setenv("TMPDIR", t.TempDir()) // of what is killed, something stays
 	ryed := func(args ...string) *exec.Cmd {
@@ -227,6 +229,7 @@ func TestAddKilled(t *testing.T) {
 			p.in("remove", "acme/base")
 			p.put("rye.yaml", "")
 			p.in("lock")
+			sandboxtest.Unlock(h.dir)
 			for _, dir := range []string{"cache", ".local"} {
 				if err := os.RemoveAll(filepath.Join(h.dir, dir)); err != nil {
 					t.Fatal(err)
