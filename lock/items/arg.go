@@ -158,13 +158,15 @@ func (v *Items) notAnItem(text string, refs []model.Ref) error {
 		failure.Hint = []string{fault.Command("rye ls", all)}
 		return meant(failure, []string{all})
 	}
-	// Similar refs are those of any kind.
-	if _, err := v.Find(context.Background(), model.Ref{Kind: "tool", ID: text}); err != nil {
+	var near []string
+	for _, kind := range v.Kinds() {
+		_, err := v.Find(context.Background(), model.Ref{Kind: kind.Name, ID: text})
 		if missing, ok := errors.AsType[*ai.NotFoundError](err); ok {
-			return meant(failure, missing.Near)
+			near = append(near, missing.Near...)
 		}
 	}
-	return failure
+	slices.Sort(near) // what has the very id is near for each kind
+	return meant(failure, slices.Compact(near))
 }
 
 func collect(refs []model.Ref) (names []string) {

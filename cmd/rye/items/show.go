@@ -50,6 +50,7 @@ type ShowAnswer struct {
 	Permissions []string        `json:"permissions"`
 	Risk        string          `json:"risk,omitempty"`
 	Derived     string          `json:"risk_derived,omitempty"` // why a tool that declares no risk has this one
+	declare     string          // the line that would declare it
 	Network     string          `json:"network,omitempty"`
 	Secrets     []string        `json:"secrets"`
 	Files       *filesLine      `json:"files,omitempty"` // of a tool
@@ -217,7 +218,9 @@ func (s *ShowAnswer) fields(model *model.Model) {
 		permissions = model.Tool.Permissions
 		if !model.Tool.Lends() || !model.Tool.NoRisk {
 			risk, why := model.Tool.DeriveRisk()
-			s.Risk, s.Derived = risk.String(), why
+			if s.Risk, s.Derived = risk.String(), why; why != "" {
+				s.declare = model.RiskLine(risk)
+			}
 		}
 		s.Network = model.Tool.Network.String()
 		s.Secrets = model.Tool.Secrets
@@ -373,6 +376,7 @@ func (s *ShowAnswer) runs(rows *showRows) {
 	if s.Kind == "tool" || s.Kind == "directive" {
 		rows.add("permissions", cmp.Or(strings.Join(s.Permissions, ", "), "none"))
 		rows.add("risk", model.RiskText(s.Risk, s.Derived))
+		rows.add("declare it by", s.declare)
 		rows.add("network", s.Network)
 		rows.add("secrets", strings.Join(s.Secrets, ", "))
 		if s.Files != nil {

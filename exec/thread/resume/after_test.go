@@ -128,6 +128,25 @@ func TestCutRecord(t *testing.T) {
 	}
 }
 
+// TestFirstTurn: a thread that was killed in its first turn has nothing that another one could go on with. It is not
+// said to be tampered with, and the way on is to resume it.
+func TestFirstTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.server.Handle(stepping("acme/echo"))
+	old := w.run(thread.Start{Limits: []string{"turns=1"}})
+	path := filepath.Join(w.row(old.Thread).Dir(), transcript.LinesFile)
+	b, err := os.ReadFile(path)
+	must(t, err)
+	at := bytes.Index(b, []byte(`"type":"checkpoint"`))
+	must(t, os.WriteFile(path, b[:bytes.LastIndexByte(b[:max(at, 0)], '\n')+1], 0o600))
+	r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}})
+	if r.Result != nil || fault.CodeOf(err) != fault.Unsigned || strings.Contains(err.Error(), "integrity") ||
+		fault.Of(err).Hint[0] != "rye thread resume "+old.Thread {
+		t.Errorf("%+v, %v", r.Result, err)
+	}
+}
+
 // TestSummaryPaid: what a summary costs is no more there for the thread that goes on, and neither is what the threads
 // below it cost: one that has too much to read for its context is summarised too. It would spend more than its budget.
 func TestSummaryPaid(t *testing.T) {

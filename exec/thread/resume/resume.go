@@ -188,7 +188,12 @@ func (w *work) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p := report.Problem; p != nil {
+	p := report.Problem
+	if p != nil && p.Kind == transcript.Unsigned && !w.row.State.Ended() {
+		return fault.New(fault.Unsigned, "nothing of the thread %s is signed yet: it was stopped in its first turn",
+			id).On("thread", id).Try("rye thread resume "+fault.Quote(id), "rye thread verify "+fault.Quote(id))
+	}
+	if p != nil {
 		return fault.New(fault.Integrity, "transcript integrity check failed: %s", p.Reason).On("thread",
 			id).Try("rye thread verify " + fault.Quote(id))
 	}
