@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/browse"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
+	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/tlog"
 )
@@ -96,6 +100,45 @@ func TestSearch(t *testing.T) {
 	want := []string{good.URL + " resize images", bad.URL + " resize images"}
 	if fmt.Sprint(told) != fmt.Sprint(want) || fmt.Sprint(good.asked) != "[resize images]" {
 		t.Errorf("%q, %q", told, good.asked)
+	}
+}
+
+// TestInterrupted: a search whose caller has gone ends with it, and has no result.
+func TestInterrupted(t *testing.T) {
+	d, other := newDouble(t), newDouble(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	d.answer = func(w http.ResponseWriter) { cancel(); hits("acme/base")(w) }
+	other.answer = d.answer
+	lock := project(t, workspace.Options{}, true, d.URL, other.URL)
+	fine := func(context.Context, string, string) error { return nil }
+	if all, err := browse.Search(ctx, lock, "x", 2, fine); !errors.Is(err, context.Canceled) || all != nil {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestAbout: a bundle without a README is described by its one line.
+func TestAbout(t *testing.T) {
+	o := browse.Offer{Bundle: &bundle.Bundle{FileList: &manifest.FileList{Description: "Resizes images"}}}
+	if text, err := o.About(t.Context()); err != nil || text != "Resizes images" || o.Item("tool:acme/x") != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestNoPlace: where nothing can be written, nothing is brought; and what can't be recorded isn't asked.
+func TestNoPlace(t *testing.T) {
+	d := newDouble(t)
+	d.answer = hits("acme/base")
+	lock := project(t, workspace.Options{}, true, d.URL)
+	full := errors.New("the log is full")
+	ask := func(context.Context, string, string) error { return full }
+	if o, file, err := browse.BringItem(t.Context(), lock, "tool:acme/base/x", ask); o != nil || file != nil ||
+		!errors.Is(err, full) {
+		t.Errorf("%v, %v", o, err)
+	}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	fine := func(context.Context, string, string) error { return nil }
+	if o, err := browse.Bring(t.Context(), lock, "acme/base", fine); o != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, %v", o, err)
 	}
 }
 

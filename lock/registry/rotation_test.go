@@ -42,6 +42,7 @@ func TestRotationGolden(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	lines := strings.SplitAfter(string(b), "\n")
+	body := strings.Join(lines[2:], "")
 	for name, changed := range map[string]string{
 		"one signature":     strings.Join(lines[1:], ""),
 		"the other":         lines[0] + strings.Join(lines[2:], ""),
@@ -50,6 +51,15 @@ func TestRotationGolden(t *testing.T) {
 		"more":              string(b) + "more: 1\n",
 		"another registry":  strings.ReplaceAll(string(b), `"registry.example"`, `"registry.other"`),
 		"a line in between": strings.Replace(string(b), "\nlog:", "\n# words\nlog:", 1),
+		"too much":          string(b) + strings.Repeat("#", registry.MaxRotation),
+		"no lines":          strings.Repeat(string(b), 2),
+		"a short root":      strings.Replace(body, "47DEQpj8HBSa", "", 1),
+		"another day":       strings.Replace(body, `time: "2026-11-20T12`, `time: "2026-11-31T12`, 1),
+		"the old key again": strings.Replace(body, nextLog(t).String(), description(t).Log.String(), 1),
+		"no key":            strings.Replace(body, "+9c2dabef+", "+", 1),
+		"no new key":        strings.Replace(body, "+95541b8e+", "+", 1),
+		"no name":           strings.Replace(body, "name: ", "more: ", 1),
+		"nothing signed":    body,
 	} {
 		if changed == string(b) {
 			t.Fatalf("%s changes nothing", name)
