@@ -48,7 +48,9 @@ func FuzzUnseal(f *testing.F) {
 		f.Fatal(err)
 	}
 	payload, _ := json.Marshal(c)
-	for _, text := range []string{sealed, "", ".", rawURL.EncodeToString(payload),
+	end := len(sealed) - 4
+	for _, text := range []string{sealed, sealed[:end] + "\r\n" + sealed[end:], "", ".",
+		rawURL.EncodeToString(payload),
 		rawURL.EncodeToString(payload) + "."} {
 		f.Add(text)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,8 +58,13 @@ func (c *trustAddRun) Run(ctx context.Context, app *cli.App) (cli.Answer, error)
 	case c.Rotation != "":
 		return c.rotate(ctx, app)
 	case c.From != "" && (c.Public != "" || c.Fingerprint == ""):
-		return nil, fault.New(fault.Validation, "--from needs --fingerprint and takes no KEY").
-			Try(fault.Command("rye bundle verify", c.From))
+		// What the place is shows the fingerprints of its signers.
+		shows := fault.Command("rye bundle verify", c.From)
+		place := app.Absolute(cli.Setting{Value: c.From, Origin: "--from"})
+		if _, err := os.Stat(filepath.Join(place.Value, ".ai", source.SignersFile)); place.Err == nil && err == nil {
+			shows = fault.Command("rye fetch -C", c.From)
+		}
+		return nil, fault.New(fault.Validation, "--from needs --fingerprint and takes no KEY").Try(shows)
 	case c.Public == "" && c.From == "":
 		return nil, fault.New(fault.Validation, "expected KEY, --from or --rotation").Try("rye help trust add")
 	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
